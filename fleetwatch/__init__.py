@@ -1,0 +1,1 @@
+"""FleetWatch: what a GPU fleet costs and wastes, from sensor to dollar to person."""

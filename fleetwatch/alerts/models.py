@@ -1,0 +1,31 @@
+"""Rules, and the incidents they opened."""
+
+from django.db import models
+
+
+class Rule(models.Model):
+    """When to tell people. `condition` names one of conditions.CONDITIONS."""
+
+    name = models.CharField(max_length=100)
+    condition = models.CharField(max_length=32, default="job_idle")
+    threshold = models.FloatField(help_text="in the condition's unit: minutes for job_idle")
+    is_enabled = models.BooleanField(default=True)
+    channels = models.ManyToManyField("notify.Channel", blank=True, related_name="rules")
+    created_at = models.DateTimeField()
+
+
+class Incident(models.Model):
+    """One breach of one rule by one subject: opened once, kept up to date, resolved by itself."""
+
+    rule = models.ForeignKey(Rule, on_delete=models.CASCADE, related_name="incidents")
+    subject = models.CharField(max_length=400, help_text="job key")
+    opened_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+    resolved_at = models.DateTimeField(null=True)
+    facts = models.JSONField(default=dict, help_text="what was true at updated_at: since, GPUs, cost, rate, ...")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["rule", "subject"], condition=models.Q(resolved_at=None), name="one_open_incident_per_subject")
+        ]
+        indexes = [models.Index(fields=["-opened_at"], name="incident_latest")]

@@ -1,0 +1,6 @@
+"""The public read API under /api/v1, and /metrics: thin over selectors.
+
+In:   token or session.
+Out:  JSON with units in names, coverage beside every total.
+Rule: GET only; nothing here writes.
+"""

@@ -1,0 +1,24 @@
+"""The clock and the hands: every schedule of FleetWatch is in this one dict. State lives in Postgres."""
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleetwatch.settings")
+
+app = Celery("fleetwatch")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()
+app.conf.update(
+    # the in-memory scheduler: the default's shelve file breaks on kill -9
+    beat_scheduler="celery.beat:Scheduler",
+    task_ignore_result=True,
+    task_acks_late=True,  # every task is idempotent
+    worker_prefetch_multiplier=1,
+    task_time_limit=600,
+    task_soft_time_limit=540,
+    broker_transport_options={"visibility_timeout": 1200},
+    broker_connection_retry_on_startup=True,
+    timezone="UTC",
+    beat_schedule={},
+)

@@ -1,0 +1,44 @@
+"""What a GPU-hour costs, and from when to when."""
+
+from django.db import models
+
+
+class Rate(models.Model):
+    """A price per GPU-hour, for a GPU model or (stronger) for one node, valid over [valid_from, valid_to).
+
+    Both ends lie on a UTC hour or the organisation's midnight: entries are cut there.
+    """
+
+    gpu_model = models.ForeignKey("inventory.GPUModel", on_delete=models.CASCADE, null=True, related_name="rates")
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, null=True, related_name="rates")
+    usd_per_gpu_hour = models.DecimalField(max_digits=18, decimal_places=6)
+    valid_from = models.DateTimeField()
+    valid_to = models.DateTimeField(null=True, help_text="None = still valid")
+    is_example = models.BooleanField(default=False, help_text="shipped list price; badged until replaced")
+    source = models.CharField(max_length=300, blank=True, default="")
+    source_date = models.DateField(null=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(gpu_model__isnull=False, node__isnull=True) | models.Q(gpu_model__isnull=True, node__isnull=False),
+                name="a_rate_is_for_a_model_or_a_node",
+            ),
+            models.CheckConstraint(condition=models.Q(usd_per_gpu_hour__gte=0), name="a_rate_is_not_negative"),
+        ]
+
+
+class GPURate(models.Model):
+    """A view (migration SQL): which rate holds for which GPU from when to when; most specific wins, spans disjoint."""
+
+    gpu = models.OneToOneField("inventory.GPU", on_delete=models.DO_NOTHING, primary_key=True)
+    rate = models.ForeignKey(Rate, on_delete=models.DO_NOTHING)
+    usd_per_gpu_hour = models.DecimalField(max_digits=18, decimal_places=6)
+    is_example = models.BooleanField()
+    valid_from = models.DateTimeField()
+    valid_to = models.DateTimeField(null=True)
+
+    class Meta:
+        managed = False
+        db_table = "costs_gpurate"

@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class IngestConfig(AppConfig):
+    name = "fleetwatch.ingest"

@@ -1,0 +1,45 @@
+"""The machines: nodes, their GPUs by UUID, and what is known of each GPU model."""
+
+from django.db import models
+
+
+class GPUModel(models.Model):
+    """A GPU product ("H100 SXM"), with the facts that prices and power ratios need; None = not known."""
+
+    name = models.CharField(max_length=100, unique=True)
+    idle_w = models.FloatField(null=True, help_text="bare idle board power, lower end (domain.md 5)")
+    limit_w = models.FloatField(null=True, help_text="default power limit")
+
+
+class Node(models.Model):
+    """One machine, by the name its agent token was made for."""
+
+    name = models.CharField(max_length=253, unique=True)
+    labels = models.JSONField(default=dict)
+    window_s = models.PositiveIntegerField(default=10)
+    last_ms = models.BigIntegerField(null=True, help_text="newest window end, host sample end or event: live capacity ends here")
+    last_received_at = models.DateTimeField(null=True)
+    agent = models.JSONField(default=dict, help_text="what the newest batch said of its agent: version, driver, source, ...")
+    clock_offset_ms = models.BigIntegerField(null=True, help_text="server minus agent clock at the newest batch; None = not sent")
+    facts_order = models.JSONField(default=list, help_text="(boot_start_ms, sequence) of the batch these facts come from")
+
+
+class GPU(models.Model):
+    """One GPU or MIG instance, by UUID for ever. An instance has a parent and is no capacity of its own."""
+
+    uuid = models.CharField(max_length=96, unique=True)
+    node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="gpus")
+    index = models.PositiveIntegerField(null=True)
+    model_name = models.CharField(max_length=100, blank=True, default="", help_text="as the driver says it")
+    model = models.ForeignKey(GPUModel, on_delete=models.PROTECT, null=True, related_name="gpus")
+    memory_total_bytes = models.BigIntegerField(null=True)
+    power_limit_w = models.FloatField(null=True)
+    sm_count = models.PositiveIntegerField(null=True)
+    parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="instances")
+    mig_profile = models.CharField(max_length=32, blank=True, default="")
+    persistence = models.BooleanField(null=True)
+    unread = models.JSONField(default=dict, help_text="metric -> why it can't be read")
+    first_ms = models.BigIntegerField(null=True, help_text="start of the earliest window: capacity begins")
+    last_ms = models.BigIntegerField(null=True, help_text="end of the newest window")
+    retired_ms = models.BigIntegerField(null=True, help_text="capacity ended here (by hand, or 7 silent days)")
+    facts_order = models.JSONField(default=list, help_text="(boot_start_ms, sequence) of the batch these facts come from")

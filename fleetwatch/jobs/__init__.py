@@ -1,0 +1,6 @@
+"""Jobs, and who held which GPU from when to when.
+
+In:   ingest, through services.store_jobs, assert_allocations and assert_sources.
+Out:  selectors.
+Rule: the truth is the union over all batches; nothing depends on their order.
+"""

@@ -1,0 +1,74 @@
+"""Jobs, and who held which GPU from when to when: unions of what all batches asserted."""
+
+from django.db import models
+
+from fleetwatch.lib.multirange import Int8MultiRangeField
+
+
+class Job(models.Model):
+    """One job of a scheduler, container or process, by its key `scheduler/cluster/id`."""
+
+    class Kind(models.TextChoices):
+        BATCH = "batch"
+        INTERACTIVE = "interactive"
+        SERVICE = "service"
+
+    key = models.CharField(max_length=400, unique=True)
+    scheduler = models.CharField(max_length=64, blank=True, default="")
+    cluster = models.CharField(max_length=128, blank=True, default="")
+    external_id = models.CharField(max_length=200, blank=True, default="")
+    name = models.CharField(max_length=300, blank=True, default="")
+    user = models.CharField(max_length=128, blank=True, default="", help_text="as the scheduler names the owner; no account of ours")
+    account = models.CharField(max_length=128, blank=True, default="")
+    team = models.ForeignKey("accounts.Team", on_delete=models.SET_NULL, null=True, related_name="jobs")
+    kind = models.CharField(max_length=16, default=Kind.BATCH)
+    state = models.CharField(max_length=32, blank=True, default="")
+    submit_ms = models.BigIntegerField(null=True)
+    start_ms = models.BigIntegerField(null=True)
+    end_ms = models.BigIntegerField(null=True)
+    restarts = models.PositiveIntegerField(default=0)
+    labels = models.JSONField(default=dict)
+    facts_order = models.JSONField(default=list, help_text="(boot_start_ms, sequence) of the batch these facts come from")
+
+
+class Allocation(models.Model):
+    """A job's hold on a GPU as one source asserted it; `asserted` is the union over all batches."""
+
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, related_name="allocations")
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="allocations")
+    source = models.CharField(max_length=32)
+    share = models.FloatField(null=True, help_text="granted share of the GPU; None = not known")
+    asserted = Int8MultiRangeField(help_text="milliseconds, half-open")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["gpu", "job", "source", "share"], nulls_distinct=False, name="one_allocation_per_gpu_job_source_share"
+            )
+        ]
+
+
+class SourceReport(models.Model):
+    """When a job source of a node answered (`ok`) and when it did not: of that time nothing is concluded."""
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="source_reports")
+    kind = models.CharField(max_length=32)
+    ok = models.BooleanField()
+    asserted = Int8MultiRangeField(help_text="milliseconds, half-open")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["node", "kind", "ok"], name="one_report_per_node_kind_ok")]
+
+
+class GPUProcess(models.Model):
+    """The processes last seen on a GPU, for people; the ledger never reads them."""
+
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, related_name="processes")
+    job = models.ForeignKey(Job, on_delete=models.SET_NULL, null=True)
+    pid = models.BigIntegerField()
+    started_ms = models.BigIntegerField(null=True)
+    user = models.CharField(max_length=128, blank=True, default="")
+    name = models.CharField(max_length=300, blank=True, default="")
+    state = models.CharField(max_length=8, blank=True, default="")
+    memory_bytes = models.BigIntegerField(null=True)
+    seen_ms = models.BigIntegerField()

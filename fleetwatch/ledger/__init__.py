@@ -1,0 +1,6 @@
+"""GPU time by state: every millisecond of a registered GPU has exactly one.
+
+In:   telemetry.frames and jobs, for the hours that TouchedHour names.
+Out:  Entry (sums), Run (spans).
+Rule: recomputed whole, never incremented; states.py is pure numpy.
+"""

@@ -1,0 +1,63 @@
+"""The ledger: what sums are made of (Entry) and the spans behind them (Run)."""
+
+from django.db import models
+
+
+class Policy(models.Model):
+    """One version of all thresholds (policy.py names them). Never edited: a change is a new version."""
+
+    version = models.PositiveIntegerField(unique=True)
+    thresholds = models.JSONField()
+    created_at = models.DateTimeField()
+
+
+class Entry(models.Model):
+    """GPU time of one GPU in one hour cut, of one holder, in one state. Sums of these are every figure.
+
+    `gpu` is the GPU that was judged: a physical GPU, or a MIG instance of one; capacity
+    groups by coalesce(gpu.parent, gpu). Rows of a reposted (gpu, cut) are replaced whole.
+    """
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.PROTECT)
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.PROTECT)
+    start = models.DateTimeField(help_text="start of the hour cut (clock hour, also cut at the organisation's midnight)")
+    job = models.ForeignKey("jobs.Job", on_delete=models.SET_NULL, null=True)
+    state = models.CharField(max_length=16)
+    kind = models.CharField(max_length=16, blank=True, default="", help_text="gap, within, spinning, cold, held, interactive")
+    reason = models.CharField(max_length=32, blank=True, default="", help_text="why unobserved, unavailable or orphaned")
+    signal = models.CharField(max_length=32, blank=True, default="", help_text="activity signal that decided")
+    efficiency_source = models.CharField(max_length=16, blank=True, default="", help_text="sensors, power (estimated), none (busy time only)")
+    tier = models.CharField(max_length=16, blank=True, default="", help_text="waste tier: certain, probable, potential, or none")
+    policy = models.ForeignKey(Policy, on_delete=models.PROTECT)
+    gpu_ms = models.BigIntegerField()
+    energy_j = models.FloatField(null=True, help_text="None = not read")
+
+    class Meta:
+        indexes = [
+            # read by: every report over a period
+            models.Index(fields=["start", "gpu"], name="entry_by_start"),
+            # read by: posting, which replaces a node's hours; node pages
+            models.Index(fields=["node", "start"], name="entry_by_node"),
+            # read by: job pages
+            models.Index(fields=["job", "start"], name="entry_by_job"),
+        ]
+
+
+class Run(models.Model):
+    """A maximal span of one GPU and holder in one condition; timelines, alerts and explanations read these."""
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.PROTECT)
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.PROTECT)
+    job = models.ForeignKey("jobs.Job", on_delete=models.SET_NULL, null=True)
+    condition = models.CharField(max_length=16, help_text="quiet, spinning, active, free, orphaned, unavailable, unobserved")
+    start_ms = models.BigIntegerField()
+    end_ms = models.BigIntegerField()
+    state_ms = models.JSONField(default=dict, help_text="state -> GPU-milliseconds")
+    figures = models.JSONField(default=dict, help_text="util_mean, power_w, memory_used_bytes, ...")
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["gpu", "start_ms"], name="run_by_gpu"),
+            models.Index(fields=["node", "end_ms"], name="run_by_node_end"),
+            models.Index(fields=["job", "end_ms"], name="run_by_job_end"),
+        ]

@@ -1,0 +1,121 @@
+"""Configuration from the environment; a wrong value stops the start with the variable's name."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+
+class ConfigurationError(Exception):
+    """A setting that can't be used; the text names the variable and what was expected."""
+
+
+def text(name: str, default: str = "", *, environ: Mapping[str, str] = os.environ) -> str:
+    """The variable, or the content of the file that NAME_FILE names, or the default.
+
+    Raises ConfigurationError when NAME_FILE can't be read.
+    """
+    if name in environ:
+        return environ[name]
+    path = environ.get(f"{name}_FILE")
+    if path is None:
+        return default
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ConfigurationError(f"{name}_FILE: can't read {path}: {error.strerror}") from error
+
+
+def boolean(name: str, default: bool, *, environ: Mapping[str, str] = os.environ) -> bool:
+    """True for 1/true/yes/on, False for 0/false/no/off; raises ConfigurationError for anything else."""
+    value = text(name, environ=environ).strip().lower()
+    if not value:
+        return default
+    if value in ("1", "true", "yes", "on"):
+        return True
+    if value in ("0", "false", "no", "off"):
+        return False
+    raise ConfigurationError(f"{name}: expected true or false, not {value!r}")
+
+
+def integer(name: str, default: int, *, low: int, high: int, environ: Mapping[str, str] = os.environ) -> int:
+    """A whole number in [low, high]; raises ConfigurationError for anything else."""
+    value = text(name, environ=environ).strip()
+    if not value:
+        return default
+    try:
+        number = int(value)
+    except ValueError:
+        raise ConfigurationError(f"{name}: expected a whole number, not {value!r}") from None
+    if not low <= number <= high:
+        raise ConfigurationError(f"{name}: expected {low} to {high}, not {number}")
+    return number
+
+
+def words(name: str, default: list[str], *, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """A comma-separated list."""
+    value = text(name, environ=environ)
+    return [word.strip() for word in value.split(",") if word.strip()] if value else default
+
+
+def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where the embedded stack keeps its files: FLEETWATCH_DATA, else the platform's usual place."""
+    given = environ.get("FLEETWATCH_DATA")
+    if given:
+        return Path(given).expanduser().absolute()
+    if os.geteuid() == 0:
+        return Path("/var/lib/fleetwatch/default")
+    return Path(environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "fleetwatch"
+
+
+RUNTIME_FILE = "runtime.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What a running (or last run) embedded stack wrote down for other commands; mode 0600."""
+
+    database_url: str
+    redis_url: str
+    secret_key: str
+
+
+def read_runtime(folder: Path) -> Runtime | None:
+    """The embedded stack's addresses and secret; None when none was ever started in `folder`.
+
+    Raises ConfigurationError when the file is there and can't be read.
+    """
+    path = folder / RUNTIME_FILE
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        return Runtime(**{key: facts[key] for key in ("database_url", "redis_url", "secret_key")})
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigurationError(f"{path}: can't be read ({error}); stop FleetWatch and start it again") from error
+
+
+def database(url: str) -> dict[str, object]:
+    """Django's settings for postgresql://user:password@host:port/name, or with ?host=/socket/folder.
+
+    Raises ConfigurationError for any other form.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("postgres", "postgresql"):
+        raise ConfigurationError("DATABASE_URL: expected postgresql://user:password@host:port/name")
+    options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise ConfigurationError(f"DATABASE_URL: {error}") from error
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": options.pop("host", parts.hostname or ""),
+        "PORT": options.pop("port", str(port or "")),
+        "OPTIONS": {**options},
+    }

@@ -1,0 +1,58 @@
+"""Half-open intervals of UTC time, and their milliseconds."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+HOUR_MS = 3_600_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def to_ms(moment: datetime) -> int:
+    """Milliseconds since the epoch of an aware datetime, rounded down."""
+    return (moment - EPOCH) // timedelta(milliseconds=1)
+
+
+def from_ms(moment_ms: int) -> datetime:
+    """The aware UTC datetime of milliseconds since the epoch, exactly."""
+    return EPOCH + timedelta(milliseconds=moment_ms)
+
+
+def floor_hour(moment: datetime) -> datetime:
+    """The start of the UTC clock hour that holds `moment`."""
+    return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+
+
+def ceil_hour(moment: datetime) -> datetime:
+    """The first UTC hour boundary at or after `moment`."""
+    floor = floor_hour(moment)
+    return floor if floor == moment else floor + timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """[start, end) in UTC. Raises ValueError when empty, reversed or naive."""
+
+    start: datetime
+    end: datetime
+
+    def __post_init__(self) -> None:
+        if self.start.tzinfo is None or self.end.tzinfo is None:
+            raise ValueError("an interval needs aware datetimes")
+        if self.start >= self.end:
+            raise ValueError(f"{self.start} is not before {self.end}")
+
+    @property
+    def start_ms(self) -> int:
+        return to_ms(self.start)
+
+    @property
+    def end_ms(self) -> int:
+        return to_ms(self.end)
+
+    @property
+    def duration_ms(self) -> int:
+        return self.end_ms - self.start_ms
+
+    def outward_to_hours(self) -> "Interval":
+        """The smallest interval of whole UTC hours that covers this one."""
+        return Interval(floor_hour(self.start), ceil_hour(self.end))

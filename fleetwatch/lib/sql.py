@@ -1,0 +1,35 @@
+"""Postgres things Django has no word for: advisory locks, statement files."""
+
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from django.db import connection
+
+
+def lock_key(name: str) -> int:
+    """A stable signed 32-bit key for a lock's name."""
+    return zlib.crc32(name.encode()) - 2**31
+
+
+@contextmanager
+def advisory_lock(name: str) -> Iterator[bool]:
+    """True when this session holds the lock `name`; False when another one does.
+
+    Fences a task against a second run of itself. A dead session's lock is gone
+    with it. Never waits.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [lock_key(name)])
+        held = bool(cursor.fetchone()[0])
+        try:
+            yield held
+        finally:
+            if held:
+                cursor.execute("SELECT pg_advisory_unlock(%s)", [lock_key(name)])
+
+
+def read_statement(path: Path) -> str:
+    """The SQL statement in a file."""
+    return path.read_text(encoding="utf-8")

@@ -1,0 +1,24 @@
+"""What FleetWatch itself did: one row per run of background work, one per living process."""
+
+from django.db import models
+
+
+class JobRun(models.Model):
+    """One run of a background task or command. `ok` is None while it runs (or when it was killed)."""
+
+    name = models.CharField(max_length=64)
+    started_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True)
+    ok = models.BooleanField(null=True)
+    did = models.JSONField(default=dict, help_text="counts, as the service answered")
+    error = models.TextField(blank=True, default="")
+
+    class Meta:
+        indexes = [models.Index(fields=["name", "-started_at"], name="jobrun_latest_by_name")]
+
+
+class Heartbeat(models.Model):
+    """When a kind of process last said that it lives; /readyz reads it."""
+
+    name = models.CharField(max_length=64, primary_key=True)
+    at = models.DateTimeField()

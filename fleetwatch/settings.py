@@ -1,0 +1,171 @@
+"""Settings: read from the environment, here and nowhere else (12-factor)."""
+
+from pathlib import Path
+
+import structlog
+from csp.constants import NONCE, NONE, SELF
+
+from fleetwatch.lib import env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = env.data_dir()
+
+_runtime = None if env.text("DATABASE_URL") else env.read_runtime(DATA_DIR)
+
+DEBUG = env.boolean("FLEETWATCH_DEBUG", False)
+SECRET_KEY = env.text("SECRET_KEY") or (_runtime.secret_key if _runtime else "")
+ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS", [])
+# The address people and agents use; install commands and links in messages carry it.
+PUBLIC_URL = env.text("FLEETWATCH_PUBLIC_URL", "http://127.0.0.1:8000").rstrip("/")
+BEHIND_TLS_PROXY = env.boolean("FLEETWATCH_BEHIND_TLS_PROXY", False)
+
+ROOT_URLCONF = "fleetwatch.urls"
+WSGI_APPLICATION = "fleetwatch.wsgi.application"
+AUTH_USER_MODEL = "accounts.User"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en-us"
+USE_I18N = False
+
+INSTALLED_APPS = [
+    "fleetwatch.stack",
+    "fleetwatch.operations",
+    "fleetwatch.accounts",
+    "fleetwatch.inventory",
+    "fleetwatch.jobs",
+    "fleetwatch.telemetry",
+    "fleetwatch.ingest",
+    "fleetwatch.ledger",
+    "fleetwatch.costs",
+    "fleetwatch.notify",
+    "fleetwatch.alerts",
+    "fleetwatch.reports",
+    "fleetwatch.dashboard",
+    "fleetwatch.api",
+    "fleetwatch.demo",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "django_htmx",
+    "allauth",
+    "allauth.account",
+    "csp",
+    "ninja",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "csp.context_processors.nonce",
+            ],
+        },
+    }
+]
+
+_database_url = env.text("DATABASE_URL") or (_runtime.database_url if _runtime else "")
+# Without an address Django still starts (help, makemigrations --check); touching the database says what to do.
+DATABASES = {"default": env.database(_database_url or "postgresql://fleetwatch@/fleetwatch?host=/nowhere-is-a-database")}
+DATABASES["default"]["CONN_MAX_AGE"] = 0
+DATABASES["default"]["OPTIONS"] |= {"pool": {"min_size": 1, "max_size": env.integer("FLEETWATCH_DB_POOL", 8, low=1, high=100)}}
+
+REDIS_URL = env.text("REDIS_URL") or (_runtime.redis_url if _runtime else "")
+CACHES = {
+    "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
+    if REDIS_URL
+    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+}
+SESSION_ENGINE = "django.contrib.sessions.backends.db"
+
+AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend", "allauth.account.auth_backends.AuthenticationBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "/"
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_ADAPTER = "fleetwatch.accounts.adapter.InvitationOnly"
+ALLAUTH_TRUSTED_PROXY_COUNT = env.integer("FLEETWATCH_TRUSTED_PROXIES", 0, low=0, high=5)
+
+STATIC_URL = "/static/"
+STATIC_ROOT = Path(env.text("FLEETWATCH_STATIC_ROOT", str(BASE_DIR / "staticfiles")))
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF, NONCE],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+        "manifest-src": [SELF],
+    }
+}
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BEHIND_TLS_PROXY
+if BEHIND_TLS_PROXY:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_HSTS_SECONDS = 31_536_000
+
+EMAIL_TIMEOUT = 15
+DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024 + 65_536
+
+# Days kept: hot batches go as soon as they are sealed; these are for what follows.
+RAW_RETENTION_DAYS = env.integer("FLEETWATCH_RAW_RETENTION_DAYS", 35, low=1, high=3650)
+LEDGER_RETENTION_DAYS = env.integer("FLEETWATCH_LEDGER_RETENTION_DAYS", 400, low=31, high=3650)
+IS_DEMO = env.boolean("FLEETWATCH_DEMO", False)
+
+CELERY_BROKER_URL = REDIS_URL or "memory://"
+
+LOGGING_CONFIG = None
+structlog.configure(
+    processors=[
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        structlog.processors.JSONRenderer() if env.boolean("FLEETWATCH_LOG_JSON", False) else structlog.processors.KeyValueRenderer(
+            key_order=["timestamp", "level", "event"]
+        ),
+    ],
+    logger_factory=structlog.PrintLoggerFactory(),
+    cache_logger_on_first_use=True,
+)

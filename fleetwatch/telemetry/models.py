@@ -1,0 +1,106 @@
+"""Windows as received (Batch), as sealed columns (Chunk), and the marks that say what is still to do."""
+
+from django.db import models
+
+from fleetwatch.lib.multirange import Int8MultiRangeField
+
+
+class ReceivedSequence(models.Model):
+    """Which sequences of a boot were ever received: a batch's identity outlives its rows."""
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.PROTECT)
+    boot_id = models.CharField(max_length=128)
+    boot_start_ms = models.BigIntegerField()
+    clock_offset_ms = models.BigIntegerField(default=0, help_text="added to the agent's times of this boot (beyond 2 s)")
+    received = Int8MultiRangeField(help_text="sequences, half-open")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["node", "boot_id"], name="one_row_per_node_and_boot")]
+
+
+class Batch(models.Model):
+    """A batch as received, in a table partitioned by `received_at` (migration SQL); dropped once sealed."""
+
+    pk = models.CompositePrimaryKey("received_at", "id")
+    id = models.BigIntegerField()
+    received_at = models.DateTimeField()
+    node_id = models.BigIntegerField()
+    boot_id = models.CharField(max_length=128)
+    boot_start_ms = models.BigIntegerField()
+    sequence = models.BigIntegerField()
+    start_ms = models.BigIntegerField(help_text="corrected start of the first window")
+    end_ms = models.BigIntegerField(help_text="corrected end of the last window")
+    offset_ms = models.BigIntegerField(default=0, help_text="clock correction to add to every time in the payload")
+    quarantined = models.BooleanField(default=False, help_text="more than 5 minutes in the future: kept, not used")
+    payload = models.BinaryField(help_text="gzip of the JSON")
+
+    class Meta:
+        managed = False
+        db_table = "telemetry_batch"
+
+
+class SealMark(models.Model):
+    """A hot batch has windows in this node's hour: seal them, then delete the mark."""
+
+    node_id = models.BigIntegerField()
+    hour = models.DateTimeField()
+    batch_id = models.BigIntegerField()
+    batch_received_at = models.DateTimeField()
+
+    class Meta:
+        # read by: seal, which claims whole (node, hour) groups of closed hours
+        indexes = [models.Index(fields=["hour", "node_id"], name="sealmark_by_hour")]
+
+
+class TouchedHour(models.Model):
+    """Something changed in this node's hour: post it again. Append-only; deleted by id after posting."""
+
+    node_id = models.BigIntegerField()
+    hour = models.DateTimeField()
+
+    class Meta:
+        # read by: ledger posting, which claims whole (node, hour) groups
+        indexes = [models.Index(fields=["node_id", "hour"], name="touchedhour_by_node")]
+
+
+class Chunk(models.Model):
+    """A node's sealed windows that start in [start, end), as lossless packed columns (codec.py)."""
+
+    node_id = models.BigIntegerField()
+    start = models.DateTimeField()
+    end = models.DateTimeField()
+    version = models.PositiveSmallIntegerField()
+    window_count = models.PositiveIntegerField()
+    payload = models.BinaryField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["node_id", "start"], name="one_chunk_per_node_and_start")]
+
+
+class DayMatrix(models.Model):
+    """A node's day for heat maps: one byte per GPU and 5 minutes; 255 = nothing observed."""
+
+    node_id = models.BigIntegerField()
+    day = models.DateField()
+    metric = models.CharField(max_length=32)
+    gpu_ids = models.JSONField(help_text="row order")
+    cells = models.BinaryField(help_text="uint8, GPUs x 288")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["node_id", "day", "metric"], name="one_matrix_per_node_day_metric")]
+
+
+class HealthEvent(models.Model):
+    """Something the driver or the platform said about a GPU (gpu null: about the node)."""
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="health_events")
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, null=True, related_name="health_events")
+    at_ms = models.BigIntegerField()
+    kind = models.CharField(max_length=32)
+    code = models.IntegerField(null=True)
+    text = models.CharField(max_length=300, blank=True, default="")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["node", "gpu", "at_ms", "kind", "code"], nulls_distinct=False, name="an_event_once")
+        ]

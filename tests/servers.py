@@ -1,0 +1,55 @@
+"""A pytest plugin: one real Postgres and one real Redis for the whole test run, before Django's settings load."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+import redis as redis_client
+
+from fleetwatch.stack import postgres, redis
+
+FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=60", "log_min_messages=fatal")
+
+
+class Servers:
+    """Started once per run on folders of its own; stopped and removed at the end."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="fleetwatch-tests-", dir="/var/tmp"))
+        self.folder.chmod(0o755)
+        server = postgres.prepare(self.folder)
+        self.log = open(self.folder / "postgres.log", "wb")
+        self.postgres = subprocess.Popen(
+            server.command(*FAST), stdout=self.log, stderr=self.log, env=postgres.clean_environment(), cwd="/", **server.owner.keywords()
+        )
+        postgres.wait_until_ready(server, self.postgres)
+        postgres.ensure_database(server)
+        socket = self.folder / "redis.sock"
+        self.redis = subprocess.Popen(redis.command(socket), stdout=self.log, stderr=self.log)
+        redis_client.Redis(unix_socket_path=str(socket), retry=_patient()).ping()
+        os.environ.update(DATABASE_URL=server.url, REDIS_URL=redis.url(socket), SECRET_KEY="tests-only", DJANGO_SETTINGS_MODULE="fleetwatch.settings")
+        self.where = [server.folder, server.sockets]
+
+    def stop(self) -> None:
+        self.redis.terminate()
+        self.postgres.send_signal(2)
+        self.redis.wait(10)
+        self.postgres.wait(30)
+        self.log.close()
+        for folder in (*self.where, self.folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _patient() -> "redis_client.retry.Retry":
+    from redis.backoff import ConstantBackoff
+
+    return redis_client.retry.Retry(ConstantBackoff(0.1), 100)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    servers = Servers()
+    early_config.add_cleanup(servers.stop)

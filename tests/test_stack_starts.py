@@ -1,0 +1,14 @@
+import pytest
+from django.core.cache import cache
+from django.db import connection
+
+
+@pytest.mark.django_db
+def test_tests_run_on_a_real_postgres_18_and_a_real_redis():
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW server_version_num")
+        version = int(cursor.fetchone()[0])
+    cache.set("here", 1)
+
+    assert version >= 150000
+    assert cache.get("here") == 1
