@@ -1,0 +1,156 @@
+"""The period a page or an API call asks for: `?from=now-7d&to=now`, shareable and readable."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+from fleetwatch.lib.intervals import Interval, from_ms
+
+# name -> (from, to, label); the order is the order of the chips
+PRESETS: dict[str, tuple[str, str, str]] = {
+    "1h": ("now-1h", "now", "Last hour"),
+    "6h": ("now-6h", "now", "Last 6 hours"),
+    "24h": ("now-24h", "now", "Last 24 hours"),
+    "7d": ("now-7d", "now", "Last 7 days"),
+    "30d": ("now-30d", "now", "Last 30 days"),
+    "MTD": ("now/M", "now", "Month to date"),
+    "last-month": ("now-1M/M", "now/M", "Last month"),
+}
+MAX_POINTS = 400  # a chart shows no more; a finer step would be drawn into the same pixels
+MAX_DAYS = 1100  # three years and a bit: a longer request is a typing error
+SERIES_STEPS_S = (10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400)
+
+_UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_RELATIVE = re.compile(r"^now(?:([+-])(\d{1,6})([smhdwM]))?(?:/([hdM]))?$")
+_MILLISECONDS = re.compile(r"^\d{12,14}$")
+
+
+class TimeframeError(ValueError):
+    """A period that can't be read; the text is a sentence for the person who asked, `field` names the parameter."""
+
+    def __init__(self, message: str, *, field: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class Timeframe:
+    """A period as asked for. `preset` is "" for a free one; `start` and `end` are the parameters that made it."""
+
+    interval: Interval
+    label: str
+    preset: str
+    step: str  # "hour" or "day": the finest of the two with at most 400 points
+    step_s: int  # for series: the finest round step with at most 400 points
+    start: str
+    end: str
+
+    @property
+    def query(self) -> str:
+        """The period as URL parameters, without a leading question mark."""
+        return urlencode({"from": self.start, "to": self.end})
+
+
+def parse(params: Mapping[str, str], *, now: datetime, zone: ZoneInfo, default: str = "7d") -> Timeframe:
+    """The period that `from` and `to` (or `range`, a preset's name) ask for.
+
+    Each end is `now`, `now-7d` (s m h d w M), `now/M` (the start of this month; h and d
+    too), ISO 8601 (UTC where it names no zone) or milliseconds since the epoch. Days and
+    months are those of `zone`. A missing `from` means the default's length, a missing `to` now.
+
+    Raises TimeframeError.
+    """
+    start_text, end_text = _ends(params, default)
+    start = _moment(start_text, "from", now=now, zone=zone)
+    end = _moment(end_text, "to", now=now, zone=zone)
+    if start >= end:
+        raise TimeframeError(f"The period starts at {start_text} and ends at {end_text}: the start has to be earlier.", field="from")
+    if end - start > timedelta(days=MAX_DAYS):
+        raise TimeframeError(f"The period is {(end - start).days} days long; at most {MAX_DAYS} days can be shown at once.", field="from")
+    interval = Interval(start, end)
+    preset = next((name for name, (first, last, _) in PRESETS.items() if (first, last) == (start_text, end_text)), "")
+    return Timeframe(
+        interval=interval,
+        label=PRESETS[preset][2] if preset else _label(interval, zone),
+        preset=preset,
+        step="hour" if interval.outward_to_hours().duration_ms <= MAX_POINTS * 3_600_000 else "day",
+        step_s=_series_step_s(interval),
+        start=start_text,
+        end=end_text,
+    )
+
+
+def _ends(params: Mapping[str, str], default: str) -> tuple[str, str]:
+    """The two texts to read, from `range`, `from` and `to`, or the default preset."""
+    name = params.get("range", "").strip()
+    if name and name not in PRESETS:
+        raise TimeframeError(f"There is no range {name!r}; there are {', '.join(PRESETS)}.", field="range")
+    first, last, _ = PRESETS[name or default]
+    # an unescaped + arrives as a space: 2026-11-01T00:00+01:00
+    start = params.get("from", "").strip().replace(" ", "+")
+    end = params.get("to", "").strip().replace(" ", "+")
+    if not start and end and not name:
+        raise TimeframeError("`to` needs a `from`.", field="from")
+    return (start or first, end or ("now" if start else last))
+
+
+def _moment(text: str, field: str, *, now: datetime, zone: ZoneInfo) -> datetime:
+    relative = _RELATIVE.match(text)
+    try:
+        if relative:
+            return _relative(relative, now=now, zone=zone)
+        if _MILLISECONDS.match(text):
+            return from_ms(int(text))
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise TimeframeError(
+            f"{field}: can't read {text!r}. Use now-7d, 2026-11-01T00:00Z or milliseconds since the epoch.", field=field
+        ) from None
+
+
+def _relative(parts: re.Match[str], *, now: datetime, zone: ZoneInfo) -> datetime:
+    sign, amount, unit, floor = parts.groups()
+    moment = now.astimezone(UTC)
+    if unit == "M":
+        moment = _add_months(moment.astimezone(zone), int(amount) * (1 if sign == "+" else -1)).astimezone(UTC)
+    elif unit:
+        moment += timedelta(seconds=_UNIT_S[unit] * int(amount)) * (1 if sign == "+" else -1)
+    return _floor(moment.astimezone(zone), floor).astimezone(UTC) if floor else moment
+
+
+def _add_months(moment: datetime, months: int) -> datetime:
+    """The same wall clock `months` later; the 31st becomes a shorter month's last day."""
+    years, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
+    for day in range(moment.day, 27, -1):
+        try:
+            return moment.replace(year=years, month=month + 1, day=day)
+        except ValueError:
+            continue
+    return moment.replace(year=years, month=month + 1)
+
+
+def _floor(moment: datetime, unit: str) -> datetime:
+    """The start of the hour, day or month on `moment`'s own clock."""
+    if unit == "h":
+        # on the UTC clock: on the wall clock an hour can start twice
+        return moment - timedelta(minutes=moment.minute, seconds=moment.second, microseconds=moment.microsecond)
+    day = moment.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
+    return day.replace(day=1) if unit == "M" else day
+
+
+def _series_step_s(interval: Interval) -> int:
+    return next((step for step in SERIES_STEPS_S if interval.duration_ms <= step * 1000 * MAX_POINTS), SERIES_STEPS_S[-1])
+
+
+def _label(interval: Interval, zone: ZoneInfo) -> str:
+    start, end = interval.start.astimezone(zone), interval.end.astimezone(zone)
+    if start.time() == end.time() == datetime.min.time():
+        last = end - timedelta(days=1)
+        return f"{start:%-d %b %Y}" if last.date() == start.date() else f"{start:%-d %b} – {last:%-d %b %Y}"
+    if start.date() == end.date():
+        return f"{start:%-d %b %Y, %H:%M} – {end:%H:%M}"
+    return f"{start:%-d %b, %H:%M} – {end:%-d %b %Y, %H:%M}"
