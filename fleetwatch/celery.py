@@ -20,5 +20,8 @@ app.conf.update(
     broker_transport_options={"visibility_timeout": 1200},
     broker_connection_retry_on_startup=True,
     timezone="UTC",
-    beat_schedule={},
+    beat_schedule={
+        "operations.beat_worker": {"task": "fleetwatch.operations.tasks.beat_worker", "schedule": 10.0, "options": {"expires": 30}},
+        "operations.prune_runs": {"task": "fleetwatch.operations.tasks.prune_runs", "schedule": 3600.0},
+    },
 )

@@ -1,0 +1,82 @@
+"""Writes of accounts: users, API tokens."""
+
+import hashlib
+import secrets
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Q
+
+from fleetwatch.accounts.models import ApiToken, User
+
+ADMIN = "admin"
+SCOPES = ("read",)
+HINT_CHARACTERS = 8
+# a token's last use is for people: to the minute is enough, and a write per request is not
+LAST_USE_RESOLUTION = timedelta(minutes=1)
+
+
+def new_secret() -> str:
+    """A new token: `fw_` and 256 random bits, URL-safe."""
+    return f"fw_{secrets.token_urlsafe(32)}"
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a token, as it is stored: 256 random bits need no salt and no slow hash."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def hint(text: str) -> str:
+    """The first characters of a token, to recognise it by."""
+    return text[:HINT_CHARACTERS]
+
+
+def create_api_token(user: User, *, scope: str, now: datetime, name: str = "", expires_at: datetime | None = None) -> str:
+    """A new token of the user, shown only here.
+
+    Raises ValueError for an unknown scope.
+    """
+    if scope not in SCOPES:
+        raise ValueError(f"unknown scope {scope!r}; there is {', '.join(SCOPES)}")
+    text = new_secret()
+    ApiToken.objects.create(user=user, name=name, digest=digest(text), hint=hint(text), scope=scope, created_at=now, expires_at=expires_at)
+    return text
+
+
+def authenticate_api_token(text: str, now: datetime) -> User | None:
+    """The active user that the token speaks for; None when it is unknown, expired or revoked."""
+    token = (
+        ApiToken.objects.filter(
+            Q(expires_at__isnull=True) | Q(expires_at__gt=now), digest=digest(text), revoked_at__isnull=True, user__is_active=True
+        )
+        .select_related("user")
+        .first()
+    )
+    if token is None:
+        return None
+    if token.last_used_at is None or now - token.last_used_at >= LAST_USE_RESOLUTION:
+        token.last_used_at = now
+        token.save(update_fields=["last_used_at"])
+    return token.user
+
+
+def revoke_api_token(token_id: int, now: datetime) -> None:
+    """Ends the token at once; one that was revoked before keeps its time."""
+    ApiToken.objects.filter(pk=token_id, revoked_at__isnull=True).update(revoked_at=now)
+
+
+@transaction.atomic
+def ensure_admin(password: str | None) -> str | None:
+    """The password of the admin account when this call made it, else None.
+
+    Without a password a random one of 128 bits is made; the caller shows it once.
+    An instance that already has a user who may administer is left alone.
+    """
+    if User.objects.filter(Q(role=User.Role.ADMIN) | Q(is_superuser=True), is_active=True).exists():
+        return None
+    chosen = password or secrets.token_urlsafe(16)
+    user, _ = User.objects.get_or_create(username=ADMIN)
+    user.role, user.is_active = User.Role.ADMIN, True
+    user.set_password(chosen)
+    user.save(update_fields=["role", "is_active", "password"])
+    return chosen

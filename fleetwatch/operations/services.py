@@ -1,0 +1,60 @@
+"""Writes of operations: runs of background work, heartbeats."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from django.db import connection
+from django.utils import timezone
+
+from fleetwatch.operations.models import JobRun
+
+KEEP_RUNS = timedelta(days=7)
+MAX_ERROR_CHARACTERS = 2000
+
+log = structlog.get_logger(__name__)
+
+
+@contextmanager
+def record_run(name: str, *, clock: Callable[[], datetime] = timezone.now) -> Iterator[dict[str, Any]]:
+    """A dict for what the run did; it is kept with how the run ended.
+
+    The row is committed at the start, so that a killed run stays visible with
+    `ok` None. Call it outside of any transaction. An exception is recorded and
+    goes on to the caller.
+    """
+    run = JobRun.objects.create(name=name, started_at=clock())
+    did: dict[str, Any] = {}
+    try:
+        yield did
+    except Exception as error:
+        # the database itself may be what failed: write on a connection that works
+        connection.close_if_unusable_or_obsolete()
+        text = f"{type(error).__name__}: {error}".replace("\x00", "")[:MAX_ERROR_CHARACTERS]
+        _finish(run, ok=False, did=did, error=text, now=clock())
+        log.warning("run failed", name=name, error=text)
+        raise
+    _finish(run, ok=True, did=did, error="", now=clock())
+
+
+def _finish(run: JobRun, *, ok: bool, did: dict[str, Any], error: str, now: datetime) -> None:
+    run.ok, run.did, run.error, run.finished_at = ok, did, error, now
+    run.save(update_fields=["ok", "did", "error", "finished_at"])
+
+
+def beat(name: str, now: datetime) -> None:
+    """Says that the process kind `name` lives at `now`; a later beat is never moved back."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO operations_heartbeat AS kept (name, at) VALUES (%s, %s)"
+            " ON CONFLICT (name) DO UPDATE SET at = greatest(kept.at, excluded.at)",
+            [name, now],
+        )
+
+
+def prune_runs(now: datetime) -> dict[str, int]:
+    """How many runs older than 7 days were deleted."""
+    deleted, _ = JobRun.objects.filter(started_at__lt=now - KEEP_RUNS).delete()
+    return {"deleted": deleted}
