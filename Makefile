@@ -1,0 +1,50 @@
+# FleetWatch: `make demo` shows it, `make up` runs it, `make test` proves it.
+PORT ?= 8000
+HOST ?= 127.0.0.1
+PYTHON ?= python3
+RUN = .venv/bin/python
+
+.PHONY: demo up test lint format bench agent requirements clean
+
+demo: ## a simulated fleet with history, live, in one command (Ctrl-C stops it)
+	@$(PYTHON) deploy/bootstrap.py run
+	@exec $(RUN) manage.py up --demo --host $(HOST) --port $(PORT)
+
+up: ## the same stack, empty, for real use
+	@$(PYTHON) deploy/bootstrap.py run
+	@exec $(RUN) manage.py up --host $(HOST) --port $(PORT)
+
+test: ## lint, then everything: unit, integration on real Postgres and Redis, browser
+	@$(PYTHON) deploy/bootstrap.py browser
+	@$(MAKE) --no-print-directory lint
+	@$(RUN) -m pytest
+
+lint: ## ruff, mypy, Django's checks, migrations complete (the architecture is a test)
+	@$(PYTHON) deploy/bootstrap.py dev
+	@.venv/bin/ruff format --check .
+	@.venv/bin/ruff check .
+	@.venv/bin/mypy agent fleetwatch
+	@SECRET_KEY=lint $(RUN) manage.py check --fail-level WARNING
+	@SECRET_KEY=lint $(RUN) manage.py makemigrations --check --dry-run
+	@$(RUN) -m pytest -q tests/test_architecture.py
+
+format: ## ruff's format and safe fixes
+	@$(PYTHON) deploy/bootstrap.py dev
+	@.venv/bin/ruff format .
+	@.venv/bin/ruff check --fix .
+
+bench: ## the benchmarks
+	@$(PYTHON) deploy/bootstrap.py dev
+	@$(RUN) -m benchmarks
+
+agent: ## dist/fleetwatch-agent.pyz
+	@$(PYTHON) deploy/bootstrap.py run
+	@$(RUN) -m fleetwatch.ingest.agent_package dist
+
+requirements: ## pin requirements.in and requirements-dev.in with hashes
+	@$(PYTHON) deploy/bootstrap.py dev
+	@.venv/bin/pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links -o requirements.txt requirements.in
+	@.venv/bin/pip-compile -q --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links -o requirements-dev.txt requirements-dev.in
+
+clean: ## what was made here, but no data
+	@rm -rf .venv dist staticfiles .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,105 @@
+"""Makes .venv with the pinned requirements; every refusal is one clear line and exit status 2.
+
+Runs on whatever `python3` is there, so it keeps to syntax that old ones read too.
+    python3 deploy/bootstrap.py run         what FleetWatch runs on
+    python3 deploy/bootstrap.py dev         and what its tests and checks need
+    python3 deploy/bootstrap.py browser     and headless Chromium for the browser tests
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+VENV = os.path.join(ROOT, ".venv")
+OLDEST = (3, 11)
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def refuse(text):
+    sys.stderr.write("fleetwatch: %s\n" % text)
+    sys.exit(2)
+
+
+def usable_python():
+    """This interpreter when new enough, else a newer one on PATH."""
+    if sys.version_info[:2] >= OLDEST:
+        return sys.executable
+    for minor in (12, 11, 13, 14):
+        found = shutil.which("python3.%d" % minor)
+        if found:
+            return found
+    refuse("Python 3.11 or newer is needed, this is %d.%d: install python3.11 and try again" % sys.version_info[:2])
+
+
+def stamp_of(files):
+    facts = hashlib.sha256()
+    for name in files:
+        with open(os.path.join(ROOT, name), "rb") as file:
+            facts.update(file.read())
+    return facts.hexdigest()
+
+
+def make_venv():
+    python = os.path.join(VENV, "bin", "python")
+    if os.path.exists(python) and subprocess.call([python, "-c", "import pip"], stderr=subprocess.DEVNULL) == 0:
+        return python
+    shutil.rmtree(VENV, ignore_errors=True)
+    done = subprocess.run([usable_python(), "-m", "venv", VENV], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        shutil.rmtree(VENV, ignore_errors=True)
+        if b"ensurepip" in done.stdout or b"No module named venv" in done.stdout:
+            refuse("Python's venv module is incomplete: apt install python3-venv (or your system's package of it)")
+        refuse("can't make %s: %s" % (VENV, done.stdout.decode("utf-8", "replace").strip().splitlines()[-1]))
+    return python
+
+
+def install(python, files):
+    """Installs what the files pin, once for each content of them; only ready-made packages, so no compiler is needed."""
+    stamp_file = os.path.join(VENV, ".stamp-" + "-".join(name.split(".")[0] for name in files))
+    wanted = stamp_of(files)
+    if os.path.exists(stamp_file) and open(stamp_file).read() == wanted:
+        return
+    sys.stdout.write("fleetwatch: installing %s\n" % " and ".join(files))
+    sys.stdout.flush()
+    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--only-binary", ":all:"]
+    for name in files:
+        command += ["-r", os.path.join(ROOT, name)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        lines = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("ERROR")] or lines or ["no output"]
+        refuse("installing the requirements failed: %s" % errors[-1])
+    with open(stamp_file, "w") as file:
+        file.write(wanted)
+
+
+def ensure_browser():
+    """Chromium, installed by apt where we may."""
+    if os.environ.get("FLEETWATCH_CHROMIUM") or any(shutil.which(name) for name in BROWSERS):
+        return
+    if not shutil.which("apt-get"):
+        refuse("the browser tests need Chromium: install it, or set FLEETWATCH_CHROMIUM to its path")
+    prefix = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    sys.stdout.write("fleetwatch: installing chromium\n")
+    sys.stdout.flush()
+    for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium"]):
+        done = subprocess.run(prefix + command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            refuse("the browser tests need Chromium, and apt-get could not install it: set FLEETWATCH_CHROMIUM to a Chromium's path")
+
+
+def main():
+    what = sys.argv[1] if len(sys.argv) > 1 else "run"
+    python = make_venv()
+    install(python, ["requirements.txt"])
+    if what in ("dev", "browser"):
+        install(python, ["requirements-dev.txt"])
+    if what == "browser":
+        ensure_browser()
+
+
+main()

@@ -1,0 +1,186 @@
+"""The hub's data in one file, and back: COPY of every table in one snapshot, as tar of zstd.
+
+Independent of the Postgres version and of client programs. A backup of an older
+FleetWatch is restored at its own schema and then migrated.
+"""
+
+import io
+import json
+import tarfile
+import tempfile
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+import zstandard
+from django.core.management import call_command
+from django.db import connection, transaction
+from django.db.migrations.loader import MigrationLoader
+from psycopg import sql
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+COPY_BYTES = 1 << 20
+SKIPPED = ("django_migrations",)  # the schema's own history: restoring sets it
+Say = Callable[[str], None]
+
+
+class BackupError(Exception):
+    """A backup that can't be made or read; the text says why and what to do."""
+
+
+def write(path: Path, *, now: datetime, say: Say) -> None:
+    """Writes all tables to `path`, whole or not at all; ingest goes on meanwhile.
+
+    Raises BackupError when the file can't be written.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with tarfile.open(partial, "w") as archive, transaction.atomic():
+            _raw("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            tables = _tables()
+            manifest = {"format": FORMAT, "made_at": now.isoformat(), "migrations": _applied(), "tables": tables}
+            _add(archive, MANIFEST, io.BytesIO(json.dumps(manifest).encode()))
+            for table, columns in tables.items():
+                _add_table(archive, table, columns)
+                say(table)
+        partial.chmod(0o600)
+        partial.replace(path)
+    except OSError as error:
+        raise BackupError(f"{path} can't be written: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read(path: Path, *, say: Say) -> None:
+    """Replaces an empty hub's data by the backup's, then migrates to this version.
+
+    Raises BackupError when the file is no backup, is of a newer FleetWatch, or the hub
+    already has nodes.
+    """
+    manifest = _manifest(path)
+    _refuse_newer(manifest)
+    _refuse_filled()
+    call_command("migrate", interactive=False, verbosity=0)
+    behind = {app: name for app, name in manifest["migrations"].items() if _latest().get(app) != name}
+    for app, name in behind.items():
+        call_command("migrate", app, name, interactive=False, verbosity=0)
+    try:
+        with tarfile.open(path) as archive, transaction.atomic():
+            _empty(list(manifest["tables"]))
+            for table, columns in manifest["tables"].items():
+                _load_table(archive, table, columns)
+                say(table)
+            _advance_sequences()
+    except (tarfile.TarError, zstandard.ZstdError, KeyError) as error:
+        raise BackupError(f"{path} is damaged ({error}); nothing was changed") from error
+    call_command("migrate", interactive=False, verbosity=0)
+
+
+def _raw(statement: "str | sql.Composed") -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return cursor.fetchall() if cursor.description else []
+
+
+def _tables() -> dict[str, list[str]]:
+    """Our tables (a partitioned one once, by its parent) and their stored columns, in order."""
+    rows = _raw(
+        "SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum)"
+        " FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''"
+        " WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition"
+        " GROUP BY c.relname ORDER BY c.relname"
+    )
+    return {table: columns for table, columns in rows if table not in SKIPPED}
+
+
+def _applied() -> dict[str, str]:
+    """The newest applied migration of each app."""
+    rows = _raw("SELECT app, max(name) FROM django_migrations GROUP BY app")
+    return dict(rows)
+
+
+def _latest() -> dict[str, str]:
+    """The newest migration of each app that this version knows."""
+    known: dict[str, str] = {}
+    for app, name in MigrationLoader(connection).disk_migrations:
+        known[app] = max(known.get(app, ""), name)
+    return known
+
+
+def _copy_text(table: str, columns: list[str], direction: str) -> sql.Composed:
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    if direction == "TO":  # a query, because COPY of a partitioned parent gives nothing
+        return sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT binary)").format(names, sql.Identifier(table))
+    return sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(sql.Identifier(table), names)
+
+
+def _add_table(archive: tarfile.TarFile, table: str, columns: list[str]) -> None:
+    with tempfile.TemporaryFile() as packed:
+        with zstandard.ZstdCompressor(level=3).stream_writer(packed, closefd=False) as writer, connection.cursor() as cursor:
+            with cursor.copy(_copy_text(table, columns, "TO")) as copy:
+                for block in copy:
+                    writer.write(block)
+        _add(archive, f"{table}.copy.zst", packed)
+
+
+def _add(archive: tarfile.TarFile, name: str, content: IO[bytes]) -> None:
+    facts = tarfile.TarInfo(name)
+    facts.size = content.seek(0, io.SEEK_END)
+    content.seek(0)
+    archive.addfile(facts, content)
+
+
+def _load_table(archive: tarfile.TarFile, table: str, columns: list[str]) -> None:
+    member = archive.extractfile(f"{table}.copy.zst")
+    assert member is not None  # noqa: S101 - a regular file, or KeyError above
+    with zstandard.ZstdDecompressor().stream_reader(member) as reader, connection.cursor() as cursor:
+        with cursor.copy(_copy_text(table, columns, "FROM")) as copy:
+            while block := reader.read(COPY_BYTES):
+                copy.write(block)
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    try:
+        with tarfile.open(path) as archive:
+            member = archive.extractfile(MANIFEST)
+            manifest: dict[str, Any] = json.load(member) if member else {}
+    except (OSError, tarfile.TarError, KeyError, ValueError) as error:
+        raise BackupError(f"{path} is no FleetWatch backup ({error})") from error
+    if manifest.get("format") != FORMAT:
+        raise BackupError(f"{path} has backup format {manifest.get('format')!r}, this version reads {FORMAT}")
+    return manifest
+
+
+def _refuse_newer(manifest: dict[str, Any]) -> None:
+    known = MigrationLoader(connection).disk_migrations
+    unknown = [f"{app}.{name}" for app, name in manifest["migrations"].items() if (app, name) not in known]
+    if unknown:
+        raise BackupError(f"the backup is of a newer FleetWatch (it has {', '.join(sorted(unknown))}): restore it with that version")
+
+
+def _refuse_filled() -> None:
+    if "inventory_node" in connection.introspection.table_names() and _raw("SELECT 1 FROM inventory_node LIMIT 1"):
+        raise BackupError("this hub already has nodes: restore into an empty one (another data folder or database)")
+
+
+def _empty(tables: list[str]) -> None:
+    names = sql.SQL(", ").join(map(sql.Identifier, tables))
+    _raw(sql.SQL("TRUNCATE {} CASCADE").format(names))
+
+
+def _advance_sequences() -> None:
+    """Sets every sequence behind the largest number in use."""
+    owned = _raw(
+        "SELECT c.relname, a.attname, pg_get_serial_sequence(quote_ident(c.relname), a.attname)"
+        " FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"
+        " WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition"
+        " AND pg_get_serial_sequence(quote_ident(c.relname), a.attname) IS NOT NULL"
+    )
+    for table, column, sequence in owned:
+        _raw(
+            sql.SQL("SELECT setval({}, GREATEST((SELECT max({}) FROM {}), 1))").format(
+                sql.Literal(sequence), sql.Identifier(column), sql.Identifier(table)
+            )
+        )

@@ -1,0 +1,24 @@
+"""`manage.py backup FILE`: the hub's data in one file, while it runs."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from fleetwatch.stack import backup
+
+
+class Command(BaseCommand):
+    help = "Write all of the hub's data to FILE. Keep SECRET_KEY too: channels' passwords can't be read without it."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("file", type=Path)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            backup.write(options["file"], now=timezone.now(), say=lambda table: self.stdout.write(f"saved {table}"))
+        except backup.BackupError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"{options['file']}: {options['file'].stat().st_size:,} bytes")

@@ -1,0 +1,93 @@
+"""`manage.py initialise`: what every start needs before the web server: schema, static files, admin, tokens. Safe to repeat."""
+
+import argparse
+import hashlib
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand
+from django.utils import timezone
+
+from fleetwatch.accounts.services import ensure_admin
+from fleetwatch.costs.services import ensure_example_rates
+from fleetwatch.demo import fleet
+from fleetwatch.ingest import services as ingest
+from fleetwatch.inventory.services import node_by_name
+from fleetwatch.lib import env
+from fleetwatch.lib.sql import advisory_lock
+from fleetwatch.stack import folder
+from fleetwatch.telemetry import partitions
+
+
+class Command(BaseCommand):
+    help = "Prepare the database and the static files for this version; on first start create the user admin."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--demo", action="store_true", help="make tokens for the simulated fleet")
+        parser.add_argument("--this-host", action="store_true", help="make a token for an agent on this host")
+        parser.add_argument("--answer", type=Path, default=None, help="write login and agents as JSON to this private file")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        call_command("migrate", interactive=False, verbosity=0)
+        self.stdout.write("schema is current")
+        self._collect_static()
+        now = timezone.now()
+        partitions.ensure(now)
+        ensure_example_rates(now)
+        login = self._admin(is_quiet=options["answer"] is not None)
+        agents = self._agents(options)
+        if options["answer"] is not None:
+            folder.write_private(options["answer"], json.dumps({"login": login, "agents": agents}))
+
+    def _collect_static(self) -> None:
+        """Collects and compresses the static files when they differ from the last time."""
+        stamp = settings.STATIC_ROOT / ".stamp"
+        wanted = _static_stamp()
+        if stamp.exists() and stamp.read_text() == wanted:
+            return
+        call_command("collectstatic", interactive=False, verbosity=0)
+        stamp.write_text(wanted)
+        self.stdout.write("static files collected")
+
+    def _admin(self, *, is_quiet: bool) -> str:
+        """How to log in, as a sentence; a password that was made now is said once."""
+        with advisory_lock("first admin"):
+            made = ensure_admin(env.text("FLEETWATCH_ADMIN_PASSWORD") or None)
+        if made is None:
+            return "admin, with the password from the first start (forgotten: manage.py changepassword admin)"
+        shown = "the password in FLEETWATCH_ADMIN_PASSWORD" if env.text("FLEETWATCH_ADMIN_PASSWORD") else f"password {made}"
+        if not is_quiet:
+            self.stdout.write(f"created the user admin, {shown}")
+        return f"admin, {shown}" + ("" if env.text("FLEETWATCH_ADMIN_PASSWORD") else " (shown only now)")
+
+    def _agents(self, options: dict[str, Any]) -> list[dict[str, str]]:
+        """Node, source and token file of each agent that runs beside the hub."""
+        wanted = [(each.name, each.source) for each in fleet.agents()] if options["demo"] else []
+        if options["this_host"]:
+            wanted.append((socket.gethostname(), "auto"))
+        return [{"node": name, "source": source, "token_file": str(_token_file(name))} for name, source in wanted]
+
+
+def _token_file(node_name: str) -> Path:
+    """A private file with a token of this node, made once."""
+    path = settings.DATA_DIR / "agents" / f"{node_name}.token"
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.exists() or not ingest.speaks_for(path.read_text().strip(), node_name):
+        folder.write_private(path, ingest.create_agent_token(node_by_name(node_name), now=timezone.now()))
+    return path
+
+
+def _static_stamp() -> str:
+    """Changes when a static file of ours or an installed package does."""
+    facts = hashlib.sha256()
+    for root in (settings.BASE_DIR / "static", settings.BASE_DIR / "requirements.txt"):
+        for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
+            if path.is_file():
+                facts.update(f"{path}:{os.stat(path).st_mtime_ns}".encode())
+    return facts.hexdigest()

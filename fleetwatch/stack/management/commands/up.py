@@ -1,0 +1,176 @@
+"""`manage.py up`: the whole stack on this machine, one command, one log."""
+
+import argparse
+import json
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from fleetwatch.lib import env
+from fleetwatch.stack import folder, plan, postgres, redis
+from fleetwatch.stack.gpu_host import has_nvidia_driver
+from fleetwatch.stack.plan import Listen
+from fleetwatch.stack.postgres import StackError
+from fleetwatch.stack.supervisor import Supervisor, clean_up, say
+
+READY_TIMEOUT_S = 120
+
+
+class Command(BaseCommand):
+    help = "Start FleetWatch here: embedded Postgres and Redis (unless DATABASE_URL and REDIS_URL are set), web, worker, beat."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--demo", action="store_true", help="add a simulated fleet with history")
+        parser.add_argument("--host", default=os.environ.get("HOST_ADDRESS", "127.0.0.1"), help="address to listen on (default 127.0.0.1)")
+        parser.add_argument("--port", type=int, default=8000, help="port to listen on (default 8000)")
+        parser.add_argument("--data", type=Path, default=None, help="data folder (default FLEETWATCH_DATA, else the platform's usual place)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            Up(data=_data(options["data"], is_demo=options["demo"]), listen=_listen(options), is_demo=options["demo"]).run()
+        except (StackError, env.ConfigurationError) as error:
+            self.stderr.write(f"fleetwatch: {error}")
+            raise SystemExit(2) from error
+
+
+def _data(given: Path | None, *, is_demo: bool) -> Path:
+    """The folder named, else the usual one; the demo never shares the real one."""
+    if given is not None:
+        return given.expanduser().absolute()
+    usual = env.data_dir()
+    return usual if "FLEETWATCH_DATA" in os.environ or not is_demo else usual.with_name(f"{usual.name}-demo")
+
+
+def _listen(options: dict[str, Any]) -> Listen:
+    if not 1 <= options["port"] <= 65535:
+        raise StackError(f"--port: expected 1 to 65535, not {options['port']}")
+    return Listen(options["host"], options["port"])
+
+
+class Up:
+    """One life of the stack, from the locked folder to the last stopped child."""
+
+    def __init__(self, *, data: Path, listen: Listen, is_demo: bool) -> None:
+        self.data, self.listen, self.is_demo = data, listen, is_demo
+        self.public_url = env.text("FLEETWATCH_PUBLIC_URL", listen.local_url).rstrip("/")
+        self.began = time.monotonic()
+        self.record = data / "processes.json"
+        self.supervisor = Supervisor(record=self.record)
+
+    def run(self) -> None:
+        """Returns after an orderly stop. Raises StackError when the start is refused."""
+        external = _external()
+        with folder.claim(self.data):
+            if clean_up(self.record):
+                say("fleetwatch", "the last run was killed; ended what it left behind")
+            folder.check_port(self.listen.host, self.listen.port)
+            self.supervisor.catch_signals()
+            try:
+                self._start(self._servers(external))
+                self.supervisor.run()
+            finally:
+                say("fleetwatch", "stopping")
+                self.supervisor.stop(plan.STOP_ORDER)
+                say("fleetwatch", "stopped")
+
+    def _servers(self, external: dict[str, str] | None) -> dict[str, str]:
+        """Starts the embedded servers unless there are others; gives what the children's environment needs for them."""
+        secret = os.environ.get("SECRET_KEY") or folder.secret(self.data / "secret_key")
+        if external is not None:
+            say("fleetwatch", "using DATABASE_URL and REDIS_URL; nothing embedded starts")
+            return {**external, "SECRET_KEY": secret}
+        say("fleetwatch", f"starting Postgres and Redis in {self.data}")
+        database = postgres.prepare(self.data)
+        socket = database.sockets / "redis.sock"
+        self.supervisor.start(plan.broker(socket))
+        process = self.supervisor.start(plan.database(database)).process
+        postgres.wait_until_ready(database, process)
+        postgres.ensure_database(database)
+        runtime = {"database_url": database.url, "redis_url": redis.url(socket), "secret_key": secret}
+        folder.write_private(self.data / env.RUNTIME_FILE, json.dumps(runtime))
+        return {}
+
+    def _start(self, extra: dict[str, str]) -> None:
+        children = plan.environment(self.data, is_demo=self.is_demo, public_url=self.public_url, extra=extra)
+        facts = self._initialise(children)
+        for spec in (plan.web(children, self.listen), plan.worker(children), plan.beat(children)):
+            say("fleetwatch", f"starting {spec.name}")
+            self.supervisor.start(spec)
+        for spec in self._agents(children, facts["agents"]):
+            self.supervisor.start(spec)
+        if self.is_demo:
+            self.supervisor.start(plan.manage(children, "history", "demo_history"))
+        self._wait_until_ready()
+        if not self.supervisor.is_stopping:
+            self._welcome(facts)
+
+    def _initialise(self, children: dict[str, str]) -> dict[str, Any]:
+        """Migrates, and makes what a first start needs; gives the command's answer (see initialise.py)."""
+        say("fleetwatch", "preparing the database and the static files")
+        arguments = [*(["--demo"] if self.is_demo else []), *(["--this-host"] if self._watches_this_host else []), "--answer"]
+        spec = plan.manage(children, "initialise", "initialise", *arguments, str(self.data / "initialised.json"))
+        done = subprocess.run(spec.command, env=dict(spec.environment), cwd=spec.folder, capture_output=True, text=True, check=False)
+        for line in done.stdout.splitlines():
+            say("fleetwatch", line)
+        answer = self.data / "initialised.json"
+        if done.returncode != 0:
+            raise StackError(f"preparing failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else done.returncode}")
+        facts: dict[str, Any] = json.loads(answer.read_text())
+        answer.unlink()
+        return facts
+
+    @property
+    def _watches_this_host(self) -> bool:
+        return not self.is_demo and has_nvidia_driver()
+
+    def _agents(self, children: dict[str, str], agents: list[dict[str, str]]) -> list[plan.Spec]:
+        """Specs of the agents beside the hub; `agents` as initialise answered."""
+        if agents:
+            say("fleetwatch", f"starting {len(agents)} {'simulated agents' if self.is_demo else 'agent for this host'}")
+        return [
+            plan.agent(
+                children, name=plan.AGENTS if self.is_demo else "agent", server=self.listen.local_url, node=each["node"],
+                source=each["source"], token_file=Path(each["token_file"]), spool=self.data / "agents" / f"{each['node']}.spool",
+            )
+            for each in agents
+        ]  # fmt: skip
+
+    def _wait_until_ready(self) -> None:
+        say("fleetwatch", f"waiting for {self.listen.local_url}/readyz")
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        self.supervisor.run(until=lambda: time.monotonic() > deadline or _answers(f"{self.listen.local_url}/readyz"))
+        if time.monotonic() > deadline:
+            raise StackError(f"not ready after {READY_TIMEOUT_S} s; the lines above say why")
+
+    def _welcome(self, facts: dict[str, Any]) -> None:
+        say("fleetwatch", f"ready after {time.monotonic() - self.began:.0f} s")
+        say("fleetwatch", f"open      {self.public_url}/")
+        say("fleetwatch", f"log in    {facts['login']}")
+        say("fleetwatch", f"commands  FLEETWATCH_DATA={self.data} python manage.py check_ledger")
+        if not self.is_demo:
+            say("fleetwatch", f"add hosts with the command on {self.public_url}/settings (FLEETWATCH_PUBLIC_URL and HOST= say how they reach this one)")
+        say("fleetwatch", "Ctrl-C stops all of it")
+
+
+def _external() -> dict[str, str] | None:
+    """The addresses of servers that are not ours; None when we bring our own. Raises StackError when half is given."""
+    given = {name: env.text(name) for name in ("DATABASE_URL", "REDIS_URL")}
+    missing = [name for name, value in given.items() if not value]
+    if len(missing) == 1:
+        raise StackError(f"{missing[0]} is not set but the other is: give both, or neither for the embedded servers")
+    return None if missing else given
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as response:  # noqa: S310 - our own http address
+            return bool(response.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False

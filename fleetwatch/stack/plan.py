@@ -1,0 +1,92 @@
+"""Which processes a FleetWatch stack is made of, and how each is started and stopped."""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleetwatch.stack import postgres, redis
+from fleetwatch.stack.processes import Spec
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+AGENTS = "agents"
+# who stops before whom: agents flush into a living web server, the databases go last
+STOP_ORDER = ((AGENTS, "agent", "history"), ("beat", "worker", "web"), ("redis",), ("postgres",))
+POSTGRES_SETTINGS = ("shared_buffers=256MB", "max_connections=80", "wal_compression=pglz", "log_min_messages=warning", "max_wal_size=2GB")
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where the web server listens."""
+
+    host: str
+    port: int
+
+    @property
+    def local_url(self) -> str:
+        """The address by which this machine reaches it."""
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104 - compared, not bound
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+
+def environment(data: Path, *, is_demo: bool, public_url: str, extra: Mapping[str, str]) -> dict[str, str]:
+    """What every Python child gets: the data folder tells it the rest (runtime.json)."""
+    return {
+        **os.environ,
+        "FLEETWATCH_DATA": str(data),
+        "FLEETWATCH_PUBLIC_URL": public_url,
+        "FLEETWATCH_STATIC_ROOT": str(data / "static"),
+        "FLEETWATCH_DEMO": "true" if is_demo else "false",
+        "PYTHONUNBUFFERED": "1",
+        **extra,
+    }
+
+
+def database(server: postgres.Postgres) -> Spec:
+    """The embedded Postgres. SIGINT is its fast shutdown; SIGTERM would wait for every client."""
+    return Spec(
+        "postgres", tuple(server.command(*POSTGRES_SETTINGS)), postgres.clean_environment(),
+        stop_signal=signal.SIGINT, stop_s=4.0, start_keywords=server.owner.keywords(),
+    )  # fmt: skip
+
+
+def broker(socket: Path) -> Spec:
+    """The embedded Redis."""
+    return Spec("redis", tuple(redis.command(socket)), {"PATH": os.defpath}, stop_s=1.0)
+
+
+def web(env: Mapping[str, str], listen: Listen) -> Spec:
+    """Granian with synchronous WSGI workers."""
+    command = (
+        sys.executable, "-m", "granian", "--interface", "wsgi", "--host", listen.host, "--port", str(listen.port),
+        "--workers", env.get("FLEETWATCH_WEB_WORKERS", "1"), "--blocking-threads", "4", "--backpressure", "64",
+        "--respawn-failed-workers", "--no-ws", "--log-level", "warning", "--process-name", "fleetwatch-web",
+        "fleetwatch.wsgi:application",
+    )  # fmt: skip
+    return Spec("web", command, env, folder=ROOT)
+
+
+def worker(env: Mapping[str, str]) -> Spec:
+    """The Celery worker; what it does not finish in time is done by the next start."""
+    processes = env.get("FLEETWATCH_WORKERS", "2")
+    command = (sys.executable, "-m", "celery", "-A", "fleetwatch", "worker", "--concurrency", processes, "--loglevel", "warning",
+               "--without-gossip", "--without-mingle")  # fmt: skip
+    return Spec("worker", command, {**env, "FLEETWATCH_DB_POOL": "2"}, folder=ROOT)
+
+
+def beat(env: Mapping[str, str]) -> Spec:
+    """The clock: puts tasks on the queue by the one schedule in celery.py."""
+    return Spec("beat", (sys.executable, "-m", "celery", "-A", "fleetwatch", "beat", "--loglevel", "warning"), env, folder=ROOT)
+
+
+def agent(env: Mapping[str, str], *, name: str, server: str, token_file: Path, source: str, spool: Path, node: str) -> Spec:
+    """An agent beside the hub: this host's own, or one of the simulated fleet."""
+    command = (sys.executable, "-m", "agent", "run", "--server", server, "--node", node, "--source", source, "--spool", str(spool))
+    return Spec(name, command, {**env, "FLEETWATCH_TOKEN_FILE": str(token_file)}, folder=ROOT)
+
+
+def manage(env: Mapping[str, str], name: str, *arguments: str) -> Spec:
+    """A management command that runs once beside the others."""
+    return Spec(name, (sys.executable, str(ROOT / "manage.py"), *arguments), env, once=True, folder=ROOT)

@@ -1,0 +1,137 @@
+"""The house, as a test: who may import whom, how long files get, what nobody imports."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MAX_LINES = 600
+
+# A room and the rooms it may import, besides itself, `lib` and `settings`-free Django.
+MAY_IMPORT: dict[str, set[str]] = {
+    "lib": set(),
+    "operations": set(),
+    "accounts": {"operations"},
+    "inventory": {"accounts", "operations", "agent.wire"},
+    "jobs": {"accounts", "inventory", "operations", "agent.wire"},
+    "telemetry": {"accounts", "inventory", "operations", "agent.wire"},
+    "notify": {"accounts", "operations"},
+    "ingest": {"accounts", "inventory", "jobs", "telemetry", "operations", "agent.wire"},
+    "ledger": {"accounts", "inventory", "jobs", "telemetry", "operations"},
+    "costs": {"accounts", "inventory", "jobs", "ledger", "operations"},
+    "diagnosis": {"accounts", "inventory", "jobs", "telemetry", "ledger", "costs", "operations"},
+    "alerts": {"accounts", "inventory", "jobs", "ledger", "costs", "diagnosis", "notify", "operations"},
+    "reports": {"accounts", "inventory", "jobs", "ledger", "costs", "diagnosis", "notify", "operations"},
+}
+# These read across everything; `demo` is also the only door to the simulator.
+ACROSS = {"dashboard", "api", "demo", "stack"}
+SIMULATOR = {"demo": {"agent.wire", "agent.sources.simulated"}}
+EDGES = ("tasks", "views", "urls", "admin", "commands")
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for top in ("fleetwatch", "agent"):
+        for path in sorted((ROOT / top).rglob("*.py")):
+            if "migrations" not in path.parts:
+                yield ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"), path
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module that a file names in an import, inside functions too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def room(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if parts[0] == "fleetwatch" and len(parts) > 1 else parts[0]
+
+
+def is_allowed(importer: str, imported: str) -> bool:
+    here, there = room(importer), room(imported)
+    if imported.startswith("agent"):
+        allowed = SIMULATOR.get(here) or {name for name in MAY_IMPORT.get(here, set()) if name.startswith("agent")}
+        return any(imported == name or imported.startswith(f"{name}.") or name.startswith(f"{imported}.") for name in allowed)
+    if not imported.startswith("fleetwatch.") or there in (here, "lib"):
+        return True
+    if here in ACROSS:
+        return there in MAY_IMPORT or there in ACROSS
+    return there in MAY_IMPORT.get(here, set())
+
+
+def test_rooms_import_only_what_lies_below_them():
+    forbidden = [
+        f"{module} imports {imported}"
+        for module, path in modules()
+        if module.startswith("fleetwatch.") and room(module) in {*MAY_IMPORT, *ACROSS}
+        for imported in imports(path)
+        if not is_allowed(module, imported)
+    ]
+
+    assert forbidden == []
+
+
+def test_every_room_is_in_the_table():
+    rooms = {path.parent.name for path in (ROOT / "fleetwatch").glob("*/__init__.py")}
+
+    assert rooms - set(MAY_IMPORT) - ACROSS == set()
+
+
+def test_the_agent_imports_nothing_of_the_hub_and_nothing_installed_but_pynvml():
+    allowed_third_party = {"pynvml"}
+    standard = __import__("sys").stdlib_module_names
+
+    foreign = [
+        f"{module} imports {imported}"
+        for module, path in modules()
+        if module.startswith("agent")
+        for imported in imports(path)
+        if imported.split(".")[0] not in standard | {"agent"} | allowed_third_party
+    ]
+    pynvml = {module for module, path in modules() if module.startswith("agent") and "pynvml" in set(imports(path))}
+
+    assert foreign == []
+    assert pynvml <= {"agent.sources.nvml"}
+
+
+def test_nothing_imports_tasks_or_views_but_the_addresses():
+    found = [
+        f"{module} imports {imported}"
+        for module, path in modules()
+        if not module.endswith(("urls", "celery"))
+        for imported in imports(path)
+        if imported.startswith("fleetwatch.") and any(part in ("tasks", "views") for part in imported.split("."))
+    ]
+
+    assert found == []
+
+
+def test_settings_read_the_environment_and_nothing_else_does():
+    readers = {
+        module
+        for module, path in modules()
+        if module.startswith("fleetwatch.") and not module.startswith(("fleetwatch.stack", "fleetwatch.lib.env"))
+        for name in ("os.environ", "os.getenv")
+        if name in path.read_text(encoding="utf-8")
+    }
+
+    assert readers <= {"fleetwatch.wsgi", "fleetwatch.celery"}
+
+
+def test_pure_modules_know_no_django():
+    pure = ["ledger/states.py", "ledger/policy.py", "telemetry/codec.py", "costs/pricing.py", "dashboard/figures.py", "notify/message.py"]
+
+    found = {name for name in pure for imported in imports(ROOT / "fleetwatch" / name) if imported.startswith("django")}
+
+    assert found == set()
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=module) for module, path in modules()])
+def test_no_file_passes_the_length_that_one_can_keep_in_mind(path: Path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
