@@ -8,8 +8,8 @@ the hub imports this module too.
 import gzip
 import json
 import math
-from dataclasses import asdict, dataclass, field
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from dataclasses import dataclass, field, fields
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 VERSION = 1
 MAX_SPAN_MS = 6 * 3_600_000
@@ -17,7 +17,14 @@ MAX_BYTES = 8 * 1024 * 1024
 MIN_WINDOW_S, MAX_WINDOW_S = 1, 300
 MAX_TEXT = 400
 MAX_LIST = 4096
-MAX_TIME_MS = 253_402_300_800_000  # the year 10000
+MAX_LABELS = 64
+MAX_TIME_MS = 32_503_680_000_000  # the year 3000: far from where calendars overflow, also after a clock correction
+MAX_SEQUENCE = 2**62
+MAX_COUNT = 2**31 - 1
+MAX_BYTE_COUNT = 2**62
+MAX_AMOUNT = 1e18  # below DCGM's "no value" (9.2e18), above every count of bytes
+MIN_CELSIUS, MAX_CELSIUS = -273.15, 1000.0
+RATIO_SLACK = 0.001  # rounding beyond 0 or 1: clamped; more than that is no ratio
 
 # Shares of time or of capacity, 0 to 1.
 RATIO_COLUMNS = (
@@ -48,6 +55,7 @@ JOB_KINDS = ("batch", "interactive", "service")
 
 Columns = Dict[str, List[Any]]
 Item = Dict[str, Any]
+Check = Callable[[str, Item, Mapping[str, int]], Item]
 
 
 class WireError(ValueError):
@@ -92,7 +100,8 @@ class Batch:
 
 def encode(batch: Batch) -> bytes:
     """The batch as JSON, the same bytes for the same batch. Raises ValueError for NaN or infinity."""
-    return json.dumps(asdict(batch), separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode("utf-8")
+    keys = {item.name: getattr(batch, item.name) for item in fields(batch)}
+    return json.dumps(keys, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode("utf-8")
 
 
 def compress(body: bytes) -> bytes:
@@ -108,3 +117,288 @@ def decode(body: bytes) -> Batch:
         raise
     except (ValueError, RecursionError) as error:
         raise WireError("", "not JSON: %s" % error) from error
+
+
+def parse(mapping: Any) -> Batch:
+    """The batch in a decoded JSON object, checked: the door behind which everything may be believed.
+
+    Null and absent lists come back empty; a column that is null or unknown is left out; ratios that rounding put
+    up to RATIO_SLACK outside 0 to 1 are clamped. Raises WireError with the field and what was expected.
+    """
+    top = _object("", mapping)
+    _integer("version", top.get("version"), VERSION, VERSION)
+    window_s = _integer("window_s", top.get("window_s"), MIN_WINDOW_S, MAX_WINDOW_S)
+    gpus = _items("gpus", top.get("gpus"), _gpu)
+    if top.get("gpus") is None:
+        raise WireError("gpus", "gpus is required")
+    _distinct("gpus", [gpu["uuid"] for gpu in gpus])
+    jobs = _items("jobs", top.get("jobs"), _job)
+    _distinct("jobs", [job["key"] for job in jobs])
+    positions = {"gpu": len(gpus), "job": len(jobs)}
+    return Batch(
+        node=_text("node", top.get("node"), 253, required=True),
+        boot_id=_text("boot_id", top.get("boot_id"), 128, required=True),
+        boot_start_ms=_integer("boot_start_ms", top.get("boot_start_ms"), 0, MAX_TIME_MS),
+        sequence=_integer("sequence", top.get("sequence"), 0, MAX_SEQUENCE),
+        window_s=window_s,
+        gpus=gpus,
+        windows=_windows(top.get("windows"), window_s=window_s, gpu_count=len(gpus)),
+        agent=_agent(top.get("agent")),
+        node_labels=_labels("node_labels", top.get("node_labels")),
+        sources=_items("sources", top.get("sources"), _source),
+        host=_host(top.get("host")),
+        jobs=jobs,
+        allocations=_items("allocations", top.get("allocations"), _allocation, positions),
+        processes=_items("processes", top.get("processes"), _process, positions),
+        events=_items("events", top.get("events"), _event, positions),
+    )
+
+
+def _windows(value: Any, *, window_s: int, gpu_count: int) -> Columns:
+    given = _object("windows", value)
+    columns: Columns = {
+        "gpu": _integers("windows.gpu", given.get("gpu"), 0, gpu_count - 1),
+        "start_ms": _starts("windows.start_ms", given.get("start_ms"), window_s),
+        "observed_ms": _integers("windows.observed_ms", given.get("observed_ms"), 0, window_s * 1000),
+    }
+    for name in ("start_ms", "observed_ms"):
+        _same_length("windows." + name, columns[name], columns["gpu"])
+    return _add_columns(columns, given, room="windows", names=WINDOW_COLUMNS, length=len(columns["gpu"]))
+
+
+def _host(value: Any) -> Columns:
+    given = _object("host", value) if value is not None else {}
+    if not given:
+        return {}
+    columns: Columns = {"start_ms": _starts("host.start_ms", given.get("start_ms"), MIN_WINDOW_S)}
+    return _add_columns(columns, given, room="host", names=HOST_COLUMNS, length=len(columns["start_ms"]))
+
+
+def _add_columns(columns: Columns, given: Item, *, room: str, names: Sequence[str], length: int) -> Columns:
+    for name in names:
+        if given.get(name) is not None:
+            field_name = room + "." + name
+            column = _list(field_name, given[name])
+            if len(column) != length:
+                raise WireError(field_name, "%s has %d values for %d windows" % (field_name, len(column), length))
+            columns[name] = _numbers(field_name, column, name)
+    return columns
+
+
+def _numbers(field_name: str, column: List[Any], name: str) -> List[Any]:
+    """The column of finite numbers and nulls within its kind's limits; in C, because the hub checks millions."""
+    types = set(map(type, column))
+    if not types <= _NUMBER_TYPES:
+        raise WireError(field_name, "%s holds something that is neither a number nor null" % field_name)
+    values = [value for value in column if value is not None] if type(None) in types else column
+    if not values:
+        return column
+    low, high = _limits(name)
+    smallest, largest = min(values), max(values)
+    if not (low <= smallest and largest <= high and _is_finite_sum(values)):
+        raise WireError(field_name, "%s holds %r to %r, expected %g to %g" % (field_name, smallest, largest, low, high))
+    if low < 0 and name in _RATIOS and (smallest < 0 or largest > 1):
+        return [value if value is None else min(1, max(0, value)) for value in column]
+    return column
+
+
+def _is_finite_sum(values: Sequence[float]) -> bool:
+    """False when NaN hides among them: min and max can step over it, a sum cannot."""
+    try:
+        return math.isfinite(sum(values))
+    except OverflowError:
+        return False
+
+
+def _limits(name: str) -> Tuple[float, float]:
+    if name in _RATIOS:
+        return -RATIO_SLACK, 1 + RATIO_SLACK
+    return (MIN_CELSIUS, MAX_CELSIUS) if name in SIGNED_COLUMNS else (0, MAX_AMOUNT)
+
+
+def _starts(field_name: str, value: Any, window_s: int) -> List[int]:
+    """Window starts that lie within MAX_SPAN_MS of each other, their windows' length included."""
+    starts = _integers(field_name, value, 0, MAX_TIME_MS)
+    if starts and max(starts) + window_s * 1000 - min(starts) > MAX_SPAN_MS:
+        raise WireError(field_name, "%s spans more than 6 hours" % field_name)
+    return starts
+
+
+def _gpu(place: str, item: Item, _: Mapping[str, int]) -> Item:
+    _text(place + ".uuid", item.get("uuid"), 96, required=True)
+    _texts(place, item, {"model": 100, "parent_uuid": 96, "mig_profile": 32})
+    _counts(place, item, {"index": MAX_COUNT, "memory_total_bytes": MAX_BYTE_COUNT, "sm_count": MAX_COUNT})
+    if item.get("power_limit_w") is not None:
+        _numbers(place + ".power_limit_w", [item["power_limit_w"]], "power_w")
+    _boolean(place + ".persistence", item.get("persistence"))
+    return dict(item, unread=_labels(place + ".unread", item.get("unread")))
+
+
+def _job(place: str, item: Item, _: Mapping[str, int]) -> Item:
+    _text(place + ".key", item.get("key"), 400, required=True)
+    _texts(place, item, {"scheduler": 64, "cluster": 128, "id": 200, "name": 300, "user": 128, "account": 128, "kind": 64, "state": 32})
+    _counts(place, item, {"submit_ms": MAX_TIME_MS, "start_ms": MAX_TIME_MS, "end_ms": MAX_TIME_MS, "restarts": MAX_COUNT})
+    kind = item.get("kind") if item.get("kind") in JOB_KINDS else "batch"
+    return dict(item, kind=kind, labels=_labels(place + ".labels", item.get("labels")))
+
+
+def _allocation(place: str, item: Item, positions: Mapping[str, int]) -> Item:
+    _position(place + ".gpu", item.get("gpu"), positions["gpu"])
+    _position(place + ".job", item.get("job"), positions["job"])
+    _texts(place, item, {"source": 32})
+    _counts(place, item, {"start_ms": MAX_TIME_MS, "end_ms": MAX_TIME_MS})
+    start_ms, end_ms, share = item.get("start_ms"), item.get("end_ms"), item.get("share")
+    if start_ms is not None and end_ms is not None and end_ms < start_ms:
+        raise WireError(place + ".end_ms", "%s.end_ms is before its start_ms" % place)
+    if share is not None and not (type(share) in (int, float) and 0 < share <= 1 + RATIO_SLACK):
+        raise WireError(place + ".share", "%s.share is above 0 and at most 1" % place)
+    return item if share is None else dict(item, share=min(1.0, float(share)))
+
+
+def _process(place: str, item: Item, positions: Mapping[str, int]) -> Item:
+    _position(place + ".gpu", item.get("gpu"), positions["gpu"])
+    if item.get("job") is not None:
+        _position(place + ".job", item["job"], positions["job"])
+    _integer(place + ".pid", item.get("pid"), 0, MAX_BYTE_COUNT)
+    _texts(place, item, {"user": 128, "name": 300, "state": 8})
+    _counts(place, item, {"started_ms": MAX_TIME_MS, "memory_bytes": MAX_BYTE_COUNT})
+    return item
+
+
+def _event(place: str, item: Item, positions: Mapping[str, int]) -> Item:
+    """An event of any kind: a newer agent's kinds are no error."""
+    if item.get("gpu") is not None:
+        _position(place + ".gpu", item["gpu"], positions["gpu"])
+    _integer(place + ".at_ms", item.get("at_ms"), 0, MAX_TIME_MS)
+    _text(place + ".kind", item.get("kind"), 32, required=True)
+    _texts(place, item, {"text": 300})
+    if item.get("code") is not None:
+        _integer(place + ".code", item["code"], -MAX_COUNT, MAX_COUNT)
+    return item
+
+
+def _source(place: str, item: Item, _: Mapping[str, int]) -> Item:
+    """A source that does not say it is ok is not ok."""
+    _text(place + ".kind", item.get("kind"), 32, required=True)
+    _counts(place, item, {"seen_ms": MAX_TIME_MS})
+    return dict(item, ok=bool(_boolean(place + ".ok", item.get("ok"))))
+
+
+def _agent(value: Any) -> Item:
+    """What the agent says of itself; the hub keeps it as JSON, so what it could not store is left out."""
+    given = _object("agent", value) if value is not None else {}
+    _texts("agent", given, {"version": 64, "driver": 64, "source": 64})
+    for name in ("dropped_windows", "spool_bytes", "cpu_s", "rss_bytes"):
+        if given.get(name) is not None:
+            _numbers("agent." + name, [given[name]], "power_w")
+    return {key: item for key, item in given.items() if _is_storable(key) and _is_storable(item)}
+
+
+def _labels(place: str, value: Any) -> Item:
+    """Names and plain values; {} for null."""
+    given = _object(place, value) if value is not None else {}
+    if len(given) > MAX_LABELS:
+        raise WireError(place, "%s has more than %d entries" % (place, MAX_LABELS))
+    for key, item in given.items():
+        if not (_is_storable(key) and _is_storable(item)):
+            raise WireError(place, "%s holds a name or value that is no plain short text, number or boolean" % place)
+    return dict(given)
+
+
+def _is_storable(value: Any) -> bool:
+    """True for what a Postgres JSON column takes and a page can show: no nesting, no NUL, no half surrogate."""
+    if isinstance(value, str):
+        return len(value) <= MAX_TEXT and _is_clean(value)
+    return value is None or isinstance(value, bool) or (isinstance(value, (int, float)) and abs(value) <= MAX_AMOUNT)
+
+
+def _is_clean(text: str) -> bool:
+    if "\x00" in text:
+        return False
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _items(place: str, value: Any, check: Check, positions: Mapping[str, int] = {}) -> List[Item]:
+    items = _list(place, value) if value is not None else []
+    if len(items) > MAX_LIST:
+        raise WireError(place, "%s has %d entries, at most %d" % (place, len(items), MAX_LIST))
+    places = ["%s[%d]" % (place, number) for number in range(len(items))]
+    return [check(where, _object(where, item), positions) for where, item in zip(places, items)]
+
+
+def _object(place: str, value: Any) -> Item:
+    if not isinstance(value, dict):
+        raise WireError(place, "%s is not an object" % (place or "the batch"))
+    return value
+
+
+def _list(place: str, value: Any) -> List[Any]:
+    if not isinstance(value, list):
+        raise WireError(place, "%s is not a list" % place)
+    return value
+
+
+def _text(place: str, value: Any, limit: int, *, required: bool = False) -> str:
+    """The text; "" for null where it is not required."""
+    if value is None and not required:
+        return ""
+    if not isinstance(value, str):
+        raise WireError(place, "%s is not a text" % place)
+    if required and not value.strip():
+        raise WireError(place, "%s is empty" % place)
+    if len(value) > limit:
+        raise WireError(place, "%s has %d characters, at most %d" % (place, len(value), limit))
+    if not _is_clean(value):
+        raise WireError(place, "%s holds a character that can't be stored" % place)
+    return value
+
+
+def _texts(place: str, item: Item, limits: Mapping[str, int]) -> None:
+    for name, limit in limits.items():
+        _text(place + "." + name, item.get(name), limit)
+
+
+def _integer(place: str, value: Any, low: int, high: int) -> int:
+    if type(value) is not int or not low <= value <= high:
+        raise WireError(place, "%s is %.60r, expected a whole number from %d to %d" % (place, value, low, high))
+    return value
+
+
+def _counts(place: str, item: Item, limits: Mapping[str, int]) -> None:
+    for name, limit in limits.items():
+        if item.get(name) is not None:
+            _integer(place + "." + name, item[name], 0, limit)
+
+
+def _position(place: str, value: Any, length: int) -> None:
+    if type(value) is not int or not 0 <= value < length:
+        raise WireError(place, "%s is %.60r, but the list has %d entries" % (place, value, length))
+
+
+def _boolean(place: str, value: Any) -> Optional[bool]:
+    if value is not None and not isinstance(value, bool):
+        raise WireError(place, "%s is neither true nor false" % place)
+    return value
+
+
+def _integers(place: str, value: Any, low: int, high: int) -> List[int]:
+    column = _list(place, value)
+    if not set(map(type, column)) <= {int}:
+        raise WireError(place, "%s holds something that is no whole number" % place)
+    if column and not (low <= min(column) and max(column) <= high):
+        raise WireError(place, "%s holds %d to %d, expected %d to %d" % (place, min(column), max(column), low, high))
+    return column
+
+
+def _same_length(place: str, column: Sequence[Any], other: Sequence[Any]) -> None:
+    if len(column) != len(other):
+        raise WireError(place, "%s has %d values for %d windows" % (place, len(column), len(other)))
+
+
+def _distinct(place: str, names: Sequence[str]) -> None:
+    if len(set(names)) != len(names):
+        raise WireError(place, "%s names the same one twice" % place)
+
+
+_NUMBER_TYPES = {int, float, type(None)}
+_RATIOS = frozenset(RATIO_COLUMNS) | {name for name in HOST_COLUMNS if name.endswith("_ratio")}

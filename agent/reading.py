@@ -1,0 +1,181 @@
+"""What the agent's parts hand to each other: readings of GPUs, and who holds them.
+
+Everything here is in base units: ratios 0 to 1, bytes, watts, joules, celsius,
+hertz, milliseconds since the epoch. None is "not read", never zero.
+"""
+
+from dataclasses import dataclass, field
+from typing import List, Mapping, Optional, Sequence, Tuple
+
+try:
+    from typing import Protocol
+except ImportError:  # pragma: no cover - Python 3.7, which the start refuses with a clear line
+    Protocol = object  # type: ignore[assignment]
+
+
+class SourceError(Exception):
+    """A source, or one GPU of it, can't be read now; the text says why, for the operator."""
+
+
+@dataclass(frozen=True)
+class GPUInfo:
+    """A GPU's identity and limits. `bus_id` and `minor` help to match jobs and stay on this host."""
+
+    uuid: str
+    index: Optional[int] = None
+    model: Optional[str] = None
+    memory_total_bytes: Optional[int] = None
+    power_limit_w: Optional[float] = None
+    sm_count: Optional[int] = None
+    sm_clock_max_hz: Optional[float] = None
+    parent_uuid: Optional[str] = None
+    mig_profile: Optional[str] = None
+    persistence: Optional[bool] = None
+    bus_id: Optional[str] = None
+    minor: Optional[int] = None
+    unread: Mapping[str, str] = field(default_factory=dict)  # wire column -> why: not_supported, no_permission, ...
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One GPU at one instant.
+
+    `util_samples` are the driver's own samples since the previous reading, oldest first, as (microseconds of the
+    driver's clock, ratio): only their distances mean anything. `energy_j` is the counter as it stands.
+    `means` are averages since the previous reading, by wire column (sm_active, encoder_ratio, ...).
+    """
+
+    at_ms: int
+    util: Optional[float] = None
+    util_samples: Sequence[Tuple[int, float]] = ()
+    memory_util: Optional[float] = None
+    memory_used_bytes: Optional[int] = None
+    memory_reserved_bytes: Optional[int] = None
+    power_w: Optional[float] = None
+    energy_j: Optional[float] = None
+    temperature_c: Optional[float] = None
+    memory_temperature_c: Optional[float] = None
+    sm_clock_hz: Optional[float] = None
+    means: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProcessReading:
+    """One process with a context on a GPU, as the driver names it (host pid where the agent runs on the host)."""
+
+    pid: int
+    memory_bytes: Optional[int] = None
+
+
+# GPU uuid -> its processes; None where they could not be read.
+Processes = Mapping[str, Optional[Sequence[ProcessReading]]]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a GPU (uuid None: to the node); kinds are wire.EVENT_KINDS."""
+
+    at_ms: int
+    kind: str
+    uuid: Optional[str] = None
+    code: Optional[int] = None
+    text: str = ""
+
+
+class Source(Protocol):
+    """Where readings come from. Called from one thread only; a call may hang, never raise but SourceError."""
+
+    name: str  # as the wire says it: nvml, nvidia-smi, simulated, replay
+
+    def driver(self) -> Optional[str]:
+        """The driver's version; None where the source does not know it."""
+
+    def gpus(self) -> List[GPUInfo]:
+        """Every GPU the source knows, readable or not; asked again at each flush. Raises SourceError."""
+
+    def read(self, uuid: str, now_ms: int) -> Optional[Reading]:
+        """The GPU at now_ms, asked once a second; None when there is nothing newer. Raises SourceError for this GPU."""
+
+    def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
+        """The GPU's processes, asked once per window; None when they can't be read. Raises SourceError."""
+
+    def events(self, now_ms: int) -> List[Event]:
+        """What happened since the last call."""
+
+    def close(self) -> None:
+        """Releases the driver; the source is not used afterwards."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as its scheduler knows it; `key` is scheduler/cluster/id."""
+
+    key: str
+    scheduler: str = ""
+    cluster: str = ""
+    id: str = ""
+    name: str = ""
+    user: str = ""
+    account: str = ""
+    kind: str = "batch"
+    state: str = ""
+    submit_ms: Optional[int] = None
+    start_ms: Optional[int] = None
+    end_ms: Optional[int] = None
+    restarts: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """A job's hold on a GPU; end_ms None: it still holds it at the end of the window asked for."""
+
+    uuid: str
+    job_key: str
+    source: str
+    start_ms: Optional[int] = None
+    end_ms: Optional[int] = None
+    share: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process on a GPU, for people; `state` is /proc's letter (R, S, D, Z, ...)."""
+
+    uuid: str
+    pid: int
+    job_key: Optional[str] = None
+    started_ms: Optional[int] = None
+    user: str = ""
+    name: str = ""
+    state: str = ""
+    memory_bytes: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class SourceStatus:
+    """Whether a source of jobs (slurm, kubernetes, declared, docker, process) answered."""
+
+    kind: str
+    ok: bool
+    seen_ms: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Who held which GPU during one window."""
+
+    jobs: Sequence[Job] = ()
+    allocations: Sequence[Allocation] = ()
+    processes: Sequence[Process] = ()
+    sources: Sequence[SourceStatus] = ()
+
+
+class Workloads(Protocol):
+    """From processes to jobs. Called once per window, from the same thread as the source."""
+
+    def resolve(self, processes: Processes, *, gpus: Sequence[GPUInfo], start_ms: int, end_ms: int) -> Workload:
+        """Every job and allocation that overlaps [start_ms, end_ms), and the processes alive at its end. Never raises."""
+
+
+NO_WORKLOAD = Workload()
