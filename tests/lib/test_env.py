@@ -1,0 +1,68 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from fleetwatch.lib import env
+from fleetwatch.lib.env import ConfigurationError
+
+
+def test_a_value_may_come_from_a_file(tmp_path):
+    (tmp_path / "secret").write_text("from-file\n")
+
+    assert env.text("KEY", environ={"KEY_FILE": str(tmp_path / "secret")}) == "from-file"
+    assert env.text("KEY", environ={"KEY": "direct", "KEY_FILE": str(tmp_path / "secret")}) == "direct"
+
+
+def test_a_file_that_is_not_there_names_the_variable():
+    with pytest.raises(ConfigurationError, match="KEY_FILE: can't read /nowhere/secret"):
+        env.text("KEY", environ={"KEY_FILE": "/nowhere/secret"})
+
+
+@pytest.mark.parametrize(("value", "expected"), [("1", True), ("Yes", True), ("off", False), ("false", False), ("", True)])
+def test_a_boolean_is_read_in_the_usual_spellings(value, expected):
+    assert env.boolean("FLAG", True, environ={"FLAG": value}) is expected
+
+
+def test_a_wrong_boolean_says_what_was_expected():
+    with pytest.raises(ConfigurationError, match="FLAG: expected true or false, not 'maybe'"):
+        env.boolean("FLAG", True, environ={"FLAG": "maybe"})
+
+
+@pytest.mark.parametrize(("value", "message"), [("x", "a whole number"), ("0", "1 to 9, not 0"), ("10", "1 to 9, not 10")])
+def test_a_wrong_number_says_what_was_expected(value, message):
+    with pytest.raises(ConfigurationError, match=message):
+        env.integer("NUMBER", 5, low=1, high=9, environ={"NUMBER": value})
+
+
+def test_a_database_url_may_name_a_socket_folder():
+    found = env.database("postgresql://fleetwatch:p%40ss@/fleetwatch?host=%2Frun%2Fpg")
+
+    assert (found["HOST"], found["PASSWORD"], found["NAME"]) == ("/run/pg", "p@ss", "fleetwatch")
+
+
+def test_a_database_url_may_name_host_and_port():
+    found = env.database("postgres://ann:secret@db.example:6432/fleet?sslmode=require")
+
+    assert (found["HOST"], found["PORT"], found["OPTIONS"]) == ("db.example", "6432", {"sslmode": "require"})
+
+
+def test_another_database_is_refused():
+    with pytest.raises(ConfigurationError, match="DATABASE_URL: expected postgresql://"):
+        env.database("mysql://root@localhost/x")
+
+
+def test_without_a_runtime_file_there_is_no_stack(tmp_path):
+    assert env.read_runtime(tmp_path) is None
+
+
+def test_a_damaged_runtime_file_says_what_to_do(tmp_path):
+    (tmp_path / "runtime.json").write_text("{")
+
+    with pytest.raises(ConfigurationError, match="stop FleetWatch and start it again"):
+        env.read_runtime(tmp_path)
+
+
+def test_the_data_folder_is_the_one_named():
+    assert env.data_dir({"FLEETWATCH_DATA": "/srv/fw"}) == Path("/srv/fw")
+    assert env.data_dir({"XDG_DATA_HOME": "/x"}) == (Path("/var/lib/fleetwatch/default") if os.geteuid() == 0 else Path("/x/fleetwatch"))
