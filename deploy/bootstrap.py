@@ -31,7 +31,7 @@ def usable_python():
         found = shutil.which("python3.%d" % minor)
         if found:
             return found
-    refuse("Python 3.11 or newer is needed, this is %d.%d: install python3.11 and try again" % sys.version_info[:2])
+    return refuse("Python 3.11 or newer is needed, this is %d.%d: install python3.11 and try again" % sys.version_info[:2])
 
 
 def stamp_of(files):
@@ -60,8 +60,10 @@ def install(python, files):
     """Installs what the files pin, once for each content of them; only ready-made packages, so no compiler is needed."""
     stamp_file = os.path.join(VENV, ".stamp-" + "-".join(name.split(".")[0] for name in files))
     wanted = stamp_of(files)
-    if os.path.exists(stamp_file) and open(stamp_file).read() == wanted:
-        return
+    if os.path.exists(stamp_file):
+        with open(stamp_file) as file:
+            if file.read() == wanted:
+                return
     sys.stdout.write("fleetwatch: installing %s\n" % " and ".join(files))
     sys.stdout.flush()
     command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--only-binary", ":all:"]

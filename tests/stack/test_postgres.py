@@ -10,14 +10,17 @@ from fleetwatch.stack.postgres import StackError
 
 
 @pytest.fixture
-def private_folder(tmp_path):
-    """A folder that only its owner may enter, as mktemp -d makes it."""
+def prepared(tmp_path):
+    """A database in a folder that only its owner may enter, as mktemp -d makes it."""
     tmp_path.chmod(0o700)
-    return tmp_path
+    server = postgres.prepare(tmp_path)
+    yield server
+    for folder in (server.folder, server.sockets):
+        shutil.rmtree(folder)
 
 
-def test_postgres_runs_in_a_folder_that_only_its_owner_may_enter(private_folder):
-    server = postgres.prepare(private_folder)
+def test_postgres_runs_in_a_folder_that_only_its_owner_may_enter(prepared, tmp_path):
+    server = prepared
     process = subprocess.Popen(
         server.command("fsync=off"), env=postgres.clean_environment(), cwd="/", stderr=subprocess.DEVNULL, **server.owner.keywords()
     )
@@ -31,11 +34,9 @@ def test_postgres_runs_in_a_folder_that_only_its_owner_may_enter(private_folder)
     finally:
         process.send_signal(2)
         process.wait(20)
-        for folder in (server.folder, server.sockets):
-            shutil.rmtree(folder)
 
     assert name == ("fleetwatch",)
-    assert os.stat(private_folder).st_mode & 0o777 == 0o700
+    assert os.stat(tmp_path).st_mode & 0o777 == 0o700
 
 
 def test_a_database_of_another_postgres_version_is_refused_with_what_to_do(tmp_path):
@@ -46,11 +47,9 @@ def test_a_database_of_another_postgres_version_is_refused_with_what_to_do(tmp_p
         postgres.prepare(tmp_path)
 
 
-def test_a_server_that_dies_while_starting_is_said_at_once(tmp_path):
-    tmp_path.chmod(0o755)
-    server = postgres.prepare(tmp_path)
+def test_a_server_that_dies_while_starting_is_said_at_once(prepared):
     process = subprocess.Popen(["/bin/false"])
     process.wait()
 
     with pytest.raises(StackError, match="stopped while starting"):
-        postgres.wait_until_ready(server, process, timeout_s=5)
+        postgres.wait_until_ready(prepared, process, timeout_s=5)

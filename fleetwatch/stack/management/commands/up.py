@@ -17,6 +17,7 @@ from fleetwatch.stack import folder, plan, postgres, redis
 from fleetwatch.stack.gpu_host import has_nvidia_driver
 from fleetwatch.stack.plan import Listen
 from fleetwatch.stack.postgres import StackError
+from fleetwatch.stack.processes import Spec
 from fleetwatch.stack.supervisor import Supervisor, clean_up, say
 
 READY_TIMEOUT_S = 120
@@ -30,7 +31,9 @@ class Command(BaseCommand):
         parser.add_argument("--demo", action="store_true", help="add a simulated fleet with history")
         parser.add_argument("--host", default=os.environ.get("HOST_ADDRESS", "127.0.0.1"), help="address to listen on (default 127.0.0.1)")
         parser.add_argument("--port", type=int, default=8000, help="port to listen on (default 8000)")
-        parser.add_argument("--data", type=Path, default=None, help="data folder (default FLEETWATCH_DATA, else the platform's usual place)")
+        parser.add_argument(
+            "--data", type=Path, default=None, help="data folder (default FLEETWATCH_DATA, else the platform's usual place)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -130,7 +133,7 @@ class Up:
     def _watches_this_host(self) -> bool:
         return not self.is_demo and has_nvidia_driver()
 
-    def _agents(self, children: dict[str, str], agents: list[dict[str, str]]) -> list[plan.Spec]:
+    def _agents(self, children: dict[str, str], agents: list[dict[str, str]]) -> list[Spec]:
         """Specs of the agents beside the hub; `agents` as initialise answered."""
         if agents:
             say("fleetwatch", f"starting {len(agents)} {'simulated agents' if self.is_demo else 'agent for this host'}")
@@ -155,7 +158,10 @@ class Up:
         say("fleetwatch", f"log in    {facts['login']}")
         say("fleetwatch", f"commands  FLEETWATCH_DATA={self.data} python manage.py check_ledger")
         if not self.is_demo:
-            say("fleetwatch", f"add hosts with the command on {self.public_url}/settings (FLEETWATCH_PUBLIC_URL and HOST= say how they reach this one)")
+            say(
+                "fleetwatch",
+                f"add hosts with the command on {self.public_url}/settings (FLEETWATCH_PUBLIC_URL and HOST= say how they reach this one)",
+            )
         say("fleetwatch", "Ctrl-C stops all of it")
 
 
