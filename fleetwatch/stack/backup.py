@@ -118,10 +118,13 @@ def _copy_text(table: str, columns: list[str], direction: str) -> sql.Composed:
 
 def _add_table(archive: tarfile.TarFile, table: str, columns: list[str]) -> None:
     with tempfile.TemporaryFile() as packed:
-        with zstandard.ZstdCompressor(level=3).stream_writer(packed, closefd=False) as writer, connection.cursor() as cursor:
-            with cursor.copy(_copy_text(table, columns, "TO")) as copy:
-                for block in copy:
-                    writer.write(block)
+        with (
+            zstandard.ZstdCompressor(level=3).stream_writer(packed, closefd=False) as writer,
+            connection.cursor() as cursor,
+            cursor.copy(_copy_text(table, columns, "TO")) as copy,
+        ):
+            for block in copy:
+                writer.write(block)
         _add(archive, f"{table}.copy.zst", packed)
 
 
@@ -135,10 +138,13 @@ def _add(archive: tarfile.TarFile, name: str, content: IO[bytes]) -> None:
 def _load_table(archive: tarfile.TarFile, table: str, columns: list[str]) -> None:
     member = archive.extractfile(f"{table}.copy.zst")
     assert member is not None  # noqa: S101 - a regular file, or KeyError above
-    with zstandard.ZstdDecompressor().stream_reader(member) as reader, connection.cursor() as cursor:
-        with cursor.copy(_copy_text(table, columns, "FROM")) as copy:
-            while block := reader.read(COPY_BYTES):
-                copy.write(block)
+    with (
+        zstandard.ZstdDecompressor().stream_reader(member) as reader,
+        connection.cursor() as cursor,
+        cursor.copy(_copy_text(table, columns, "FROM")) as copy,
+    ):
+        while block := reader.read(COPY_BYTES):
+            copy.write(block)
 
 
 def _manifest(path: Path) -> dict[str, Any]:

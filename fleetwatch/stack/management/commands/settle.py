@@ -23,7 +23,7 @@ STEPS: tuple[tuple[str, Step], ...] = (
     ("seal", lambda now: seal.seal_closed_hours(now, LIMIT)),
     ("retire", lambda now: inventory.retire_silent(now) or {}),
     ("post", lambda now: ledger.post(now, LIMIT)),
-    ("evaluate", lambda now: alerts.evaluate(now)),
+    ("evaluate", alerts.evaluate),
     ("deliver", lambda now: notify.deliver_due(now, LIMIT)),
 )
 
