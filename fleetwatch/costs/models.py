@@ -1,6 +1,24 @@
 """What a GPU-hour costs, and from when to when."""
 
+from django.contrib.postgres.constraints import ExclusionConstraint
+from django.contrib.postgres.fields import BigIntegerRangeField, DateTimeRangeField, RangeOperators
 from django.db import models
+from django.db.models import F, Func, Q, Value
+
+
+def no_overlap(subject: str, name: str) -> ExclusionConstraint:
+    """No two rates of one subject hold at the same moment.
+
+    The subject's id stands in it as the range [id, id]: a GiST index compares ranges without
+    the extension btree_gist, which the embedded Postgres does not have.
+    """
+    only_this_id = Func(F(subject), F(subject), Value("[]"), function="int8range", output_field=BigIntegerRangeField())
+    validity = Func(F("valid_from"), F("valid_to"), function="tstzrange", output_field=DateTimeRangeField())
+    return ExclusionConstraint(
+        name=name,
+        expressions=[(only_this_id, RangeOperators.EQUAL), (validity, RangeOperators.OVERLAPS)],
+        condition=Q(**{f"{subject}__isnull": False}),
+    )
 
 
 class Rate(models.Model):
@@ -26,14 +44,20 @@ class Rate(models.Model):
                 name="a_rate_is_for_a_model_or_a_node",
             ),
             models.CheckConstraint(condition=models.Q(usd_per_gpu_hour__gte=0), name="a_rate_is_not_negative"),
+            models.CheckConstraint(
+                condition=Q(valid_to__isnull=True) | Q(valid_to__gt=F("valid_from")), name="a_rate_ends_after_it_starts"
+            ),
+            no_overlap("gpu_model", "one_rate_per_model_at_a_time"),
+            no_overlap("node", "one_rate_per_node_at_a_time"),
         ]
 
 
 class GPURate(models.Model):
     """A view (migration SQL): which rate holds for which GPU from when to when; most specific wins, spans disjoint."""
 
-    gpu = models.OneToOneField("inventory.GPU", on_delete=models.DO_NOTHING, primary_key=True)
-    rate = models.ForeignKey(Rate, on_delete=models.DO_NOTHING)
+    pk = models.CompositePrimaryKey("gpu", "valid_from")
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.DO_NOTHING, related_name="+")
+    rate = models.ForeignKey(Rate, on_delete=models.DO_NOTHING, related_name="+")
     usd_per_gpu_hour = models.DecimalField(max_digits=18, decimal_places=6)
     is_example = models.BooleanField()
     valid_from = models.DateTimeField()

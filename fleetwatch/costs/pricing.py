@@ -1,0 +1,40 @@
+"""Money, pure: dollars of GPU time, one way to round, lines that sum to their total."""
+
+from collections.abc import Iterable, Sequence
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+
+HOUR_MS = 3_600_000
+MICRO_USD = Decimal("0.000001")
+CENT = Decimal("0.01")
+
+# 50 digits: products of milliseconds and rates are exact, and what the one division cuts off is far below a micro-dollar
+EXACT = Context(prec=50, rounding=ROUND_HALF_EVEN)
+
+
+def cost_usd(parts: Iterable[tuple[int, Decimal]]) -> Decimal:
+    """Dollars of (GPU-milliseconds, dollars per GPU-hour) parts: summed exactly, divided once, not rounded."""
+    usd_ms = Decimal(0)
+    for gpu_ms, usd_per_gpu_hour in parts:
+        usd_ms = EXACT.add(usd_ms, EXACT.multiply(Decimal(gpu_ms), usd_per_gpu_hour))
+    return EXACT.divide(usd_ms, Decimal(HOUR_MS))
+
+
+def usd(amount: Decimal, step: Decimal = MICRO_USD) -> Decimal:
+    """The amount as shown: rounded half to even to `step` (a micro-dollar; CENT for statements)."""
+    return amount.quantize(step, context=EXACT)
+
+
+def lines(amounts: Sequence[Decimal], step: Decimal = MICRO_USD) -> list[Decimal]:
+    """The amounts in whole steps that sum to exactly usd(sum(amounts), step): largest remainder first.
+
+    Each line is its amount rounded down or up; equal remainders go to the earlier line.
+    """
+    total = Decimal(0)
+    for amount in amounts:
+        total = EXACT.add(total, amount)
+    floors = [amount.quantize(step, rounding=ROUND_FLOOR, context=EXACT) for amount in amounts]
+    missing = int((usd(total, step) - sum(floors, Decimal(0))) / step)
+    by_remainder = sorted(range(len(amounts)), key=lambda i: (floors[i] - amounts[i], i))
+    for i in by_remainder[:missing]:
+        floors[i] += step
+    return floors

@@ -1,0 +1,225 @@
+"""Reads of costs: the ledger in GPU time and dollars, by whatever it is grouped.
+
+Figures are sums of ledger entries, which are cut at UTC hours and at the organisation's
+midnight: an interval is widened outwards to such cuts, and covered() says to which.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from django.db import connection
+
+from fleetwatch.accounts.models import Team
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.costs import pricing
+from fleetwatch.costs.totals import EVERYTHING, STATES, TIERS, Bucket, Group, Scope, SpendingNow, Totals
+from fleetwatch.inventory.models import GPU, GPUModel, Node
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import Interval, ceil_hour, floor_hour, to_ms
+from fleetwatch.lib.sql import read_statement
+
+__all__ = ["Bucket", "Group", "Scope", "SpendingNow", "Totals", "covered", "dollars_over_time", "spending_now", "totals", "totals_by"]
+
+GROUPS = ("team", "user", "job", "node", "gpu", "gpu_model")
+UNALLOCATED = ""  # the key of time that no job held: free, orphaned, unavailable, ...
+NOBODY = "(none)"  # the key of jobs that name no team or user, and of GPUs of no known model
+
+# posting follows the agents by their flush and its own minute; a run that ended earlier is over
+CURRENT_RUN_MS = 600_000
+
+_SQL = Path(__file__).parent / "sql"
+_CELLS = read_statement(_SQL / "cells.sql")
+_SPENDING_NOW = read_statement(_SQL / "spending_now.sql")
+# an id that no row has: a name that nothing bears finds nothing, not everything
+_NO_ROW = -1
+_NO_LIMITS: dict[str, object] = dict.fromkeys(
+    ("node_id", "gpu_id", "gpu_model_id", "job_id", "team_id", "user_name", "is_allocated", "has_team", "has_gpu_model")
+)
+
+
+class _Cell(NamedTuple):
+    """One row of cells.sql."""
+
+    bucket: datetime | None
+    key_id: int | None
+    key_text: str | None
+    is_named: bool
+    state: str
+    tier: str
+    is_busy_only: bool
+    usd_per_gpu_hour: Decimal | None
+    is_example: bool | None
+    gpu_ms: int
+    energy_j: float | None
+
+
+def totals(interval: Interval, *, scope: Scope = EVERYTHING) -> Totals:
+    """GPU time and dollars of covered(interval)."""
+    return _sum(_cells(interval, scope=scope))
+
+
+def totals_by(interval: Interval, group_by: str, *, scope: Scope = EVERYTHING) -> list[Group]:
+    """One line per team, user, job, node, gpu or gpu_model; most wasted dollars first, then most dollars.
+
+    The lines sum to totals() of the same interval and scope: what no job held is a line of
+    its own (key "", "unallocated"), and so are jobs that name no team or user (key "(none)").
+    A gpu is a physical one: its MIG instances are in it.
+
+    Raises ValueError for another group_by.
+    """
+    if group_by not in GROUPS:
+        raise ValueError(f"can't group by {group_by!r}; there is {', '.join(GROUPS)}")
+    cells_by_key: dict[tuple[int | None, str | None, bool], list[_Cell]] = defaultdict(list)
+    for cell in _cells(interval, scope=scope, group_by=group_by):
+        cells_by_key[cell.key_id, cell.key_text, cell.is_named].append(cell)
+    names = _names(group_by, [key_id for key_id, _, _ in cells_by_key if key_id is not None])
+    groups = [Group(*_line(group_by, key, names), _sum(cells)) for key, cells in cells_by_key.items()]
+    return sorted(groups, key=lambda group: (-group.totals.wasted_usd, -group.totals.cost_usd, -group.totals.wasted_ms, group.key))
+
+
+def dollars_over_time(interval: Interval, step: str, *, scope: Scope = EVERYTHING) -> list[Bucket]:
+    """Every step of covered(interval) in order: UTC clock hours, or days of the organisation's zone (23 to 25 h).
+
+    Raises ValueError for another step.
+    """
+    if step not in ("hour", "day"):
+        raise ValueError(f"step is hour or day, not {step!r}")
+    cells_by_start: dict[datetime | None, list[_Cell]] = defaultdict(list)
+    for cell in _cells(interval, scope=scope, step=step):
+        cells_by_start[cell.bucket].append(cell)
+    return [Bucket(start, _sum(cells_by_start.get(start, ()))) for start in _bucket_starts(covered(interval), step)]
+
+
+def covered(interval: Interval) -> Interval:
+    """The smallest interval around this one whose ends are cuts of the ledger: what the figures really cover."""
+    organisation_zone = zone()
+    before = _midnight(interval.start, organisation_zone)
+    after = _midnight(interval.end, organisation_zone)
+    if after < interval.end:
+        after = _midnight(interval.end, organisation_zone, days=1)
+    return Interval(max(floor_hour(interval.start), before), min(ceil_hour(interval.end), after))
+
+
+def spending_now(now: datetime) -> SpendingNow:
+    """Dollars per hour of every GPU that is not retired, and what of it is idle, by the runs of the last 10 minutes."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SPENDING_NOW, {"now": now, "now_ms": to_ms(now), "since_ms": to_ms(now) - CURRENT_RUN_MS})
+        return SpendingNow(*cursor.fetchone())
+
+
+def _midnight(moment: datetime, organisation_zone: ZoneInfo, *, days: int = 0) -> datetime:
+    """The organisation's midnight at or before the moment, `days` later, in UTC."""
+    day = moment.astimezone(organisation_zone).date() + timedelta(days=days)
+    return datetime.combine(day, time.min, tzinfo=organisation_zone).astimezone(UTC)
+
+
+def _bucket_starts(interval: Interval, step: str) -> Iterable[datetime]:
+    organisation_zone = zone()
+    start = floor_hour(interval.start) if step == "hour" else _midnight(interval.start, organisation_zone)
+    while start < interval.end:
+        yield start
+        start = start + timedelta(hours=1) if step == "hour" else _midnight(start, organisation_zone, days=1)
+
+
+def _cells(interval: Interval, *, scope: Scope, group_by: str | None = None, step: str | None = None) -> list[_Cell]:
+    whole = covered(interval)
+    wanted = {"group_by": group_by, "step": step, "zone": str(zone()), "start": whole.start, "end": whole.end}
+    with connection.cursor() as cursor:
+        cursor.execute(_CELLS, _NO_LIMITS | _looked_at(scope) | wanted)
+        return [_Cell(*row) for row in cursor.fetchall()]
+
+
+def _looked_at(scope: Scope) -> dict[str, object]:
+    """The scope as parameters of cells.sql."""
+    looked_at: dict[str, object] = {}
+    if scope.node is not None:
+        looked_at["node_id"] = _id(Node, name=scope.node)
+    if scope.gpu is not None:
+        looked_at["gpu_id"] = _id(GPU, uuid=scope.gpu)
+    if scope.gpu_model is not None:
+        looked_at |= {"has_gpu_model": False} if scope.gpu_model == NOBODY else {"gpu_model_id": _id(GPUModel, name=scope.gpu_model)}
+    if scope.team is not None:
+        looked_at |= {"is_allocated": True, "has_team": False} if scope.team == NOBODY else {"team_id": _id(Team, slug=scope.team)}
+    if scope.user is not None:
+        looked_at["user_name"] = "" if scope.user == NOBODY else scope.user
+    if scope.job is not None:
+        looked_at["job_id"] = _id(Job, key=scope.job)
+    if UNALLOCATED in (scope.job, scope.user, scope.team):
+        looked_at |= {"is_allocated": False, "job_id": None, "user_name": None, "team_id": None}
+    return looked_at
+
+
+def _id(model: type[Node | GPU | GPUModel | Team | Job], **name: str) -> int:
+    found = model._default_manager.filter(**name).values_list("pk", flat=True).first()
+    return _NO_ROW if found is None else found
+
+
+def _names(group_by: str, ids: list[int]) -> dict[int, tuple[str, str]]:
+    """Key and label of each id."""
+    match group_by:
+        case "team":
+            return {pk: (slug, name or slug) for pk, slug, name in Team.objects.filter(pk__in=ids).values_list("pk", "slug", "name")}
+        case "job":
+            return {pk: (key, name or key) for pk, key, name in Job.objects.filter(pk__in=ids).values_list("pk", "key", "name")}
+        case "node":
+            return {pk: (name, name) for pk, name in Node.objects.filter(pk__in=ids).values_list("pk", "name")}
+        case "gpu":
+            gpus = GPU.objects.filter(pk__in=ids).values_list("pk", "uuid", "node__name", "index")
+            return {pk: (uuid, f"{node} GPU {'?' if index is None else index}") for pk, uuid, node, index in gpus}
+        case "gpu_model":
+            return {pk: (name, name) for pk, name in GPUModel.objects.filter(pk__in=ids).values_list("pk", "name")}
+    return {}
+
+
+def _line(group_by: str, key: tuple[int | None, str | None, bool], names: dict[int, tuple[str, str]]) -> tuple[str, str]:
+    """Key and label of a group."""
+    key_id, key_text, is_named = key
+    if not is_named:
+        return (UNALLOCATED, "unallocated")
+    if key_id is not None:
+        return names[key_id]
+    return (key_text, key_text) if key_text else (NOBODY, "unknown model" if group_by == "gpu_model" else f"no {group_by}")
+
+
+def _sum(cells: Iterable[_Cell]) -> Totals:
+    """The totals of cells: each dollar figure is divided once, from its own exact sum."""
+    kept = [cell for cell in cells if cell.gpu_ms]
+    by_state = _by(kept, [cell.state for cell in kept], STATES)
+    by_tier = _by(kept, [cell.tier for cell in kept], TIERS)
+    busy_only = [cell for cell in kept if cell.is_busy_only]
+    energies = [cell.energy_j for cell in kept if cell.energy_j is not None]
+    return Totals(
+        capacity_ms=_ms(kept),
+        states={state: _ms(part) for state, part in by_state.items()},
+        cost_usd=_usd(kept),
+        cost_by_state={state: _usd(part) for state, part in by_state.items()},
+        waste_ms={tier: _ms(part) for tier, part in by_tier.items()},
+        waste_usd={tier: _usd(part) for tier, part in by_tier.items()},
+        unpriced_ms=_ms(cell for cell in kept if cell.usd_per_gpu_hour is None),
+        has_example_rates=any(cell.is_example for cell in kept),
+        energy_j=sum(energies) if energies else None,
+        busy_only_ms=_ms(busy_only),
+        busy_only_usd=_usd(busy_only),
+    )
+
+
+def _by(cells: list[_Cell], keys: list[str], wanted: Sequence[str]) -> dict[str, list[_Cell]]:
+    """The cells of each wanted key, in the wanted order."""
+    parts: dict[str, list[_Cell]] = {key: [] for key in wanted}
+    for cell, key in zip(cells, keys, strict=True):
+        if key in parts:
+            parts[key].append(cell)
+    return parts
+
+
+def _ms(cells: Iterable[_Cell]) -> int:
+    return sum(cell.gpu_ms for cell in cells)
+
+
+def _usd(cells: Iterable[_Cell]) -> Decimal:
+    return pricing.cost_usd((cell.gpu_ms, cell.usd_per_gpu_hour) for cell in cells if cell.usd_per_gpu_hour is not None)

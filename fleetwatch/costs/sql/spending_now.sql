@@ -1,0 +1,62 @@
+-- One row: what the fleet costs per hour at this moment, and the part of it that stands idle.
+-- In:  now (timestamptz), now_ms, since_ms (bigint): runs that end after since_ms are current.
+-- Again: safe, it only reads.
+WITH capacity AS (
+    SELECT
+        gpu.id AS gpu_id,
+        rate.usd_per_gpu_hour,
+        rate.is_example
+    FROM inventory_gpu AS gpu
+    LEFT JOIN costs_gpurate AS rate
+        ON  rate.gpu_id = gpu.id
+        AND rate.valid_from <= %(now)s
+        AND (rate.valid_to IS NULL OR rate.valid_to > %(now)s)
+    WHERE gpu.parent_id IS NULL
+      AND gpu.first_ms IS NOT NULL
+      AND (gpu.retired_ms IS NULL OR gpu.retired_ms > %(now_ms)s)
+),
+recent_run AS (
+    -- node by node: the index run_by_node_end answers each
+    SELECT
+        run.gpu_id,
+        run.job_id,
+        run.state_ms,
+        run.end_ms - run.start_ms AS length_ms,
+        run.end_ms = max(run.end_ms) OVER (PARTITION BY run.gpu_id) AS is_newest
+    FROM inventory_node AS node
+    CROSS JOIN LATERAL (
+        SELECT gpu_id, job_id, state_ms, start_ms, end_ms
+        FROM ledger_run
+        WHERE ledger_run.node_id = node.id
+          AND ledger_run.end_ms > %(since_ms)s
+    ) AS run
+),
+holding AS (
+    -- the weight is below 1 for a shared GPU's holders and for MIG instances: their milliseconds are weighted
+    SELECT
+        COALESCE(gpu.parent_id, gpu.id) AS gpu_id,
+        recent_run.state_ms ? 'idle' AS is_idle,
+        LEAST(1, (SELECT sum(part.ms::numeric) FROM jsonb_each_text(recent_run.state_ms) AS part (state, ms)) / NULLIF(length_ms, 0)) AS weight
+    FROM recent_run
+    JOIN inventory_gpu AS gpu ON gpu.id = recent_run.gpu_id
+    WHERE recent_run.is_newest
+      AND recent_run.job_id IS NOT NULL
+),
+held_gpu AS (
+    SELECT
+        gpu_id,
+        bool_or(is_idle) AS is_idle,
+        LEAST(1, COALESCE(sum(weight) FILTER (WHERE is_idle), 0)) AS idle_weight
+    FROM holding
+    GROUP BY gpu_id
+)
+SELECT
+    COALESCE(sum(capacity.usd_per_gpu_hour), 0) AS usd_per_hour,
+    count(*) AS gpus,
+    count(*) FILTER (WHERE held_gpu.gpu_id IS NOT NULL) AS allocated_gpus,
+    count(*) FILTER (WHERE held_gpu.is_idle) AS idle_gpus,
+    COALESCE(sum(capacity.usd_per_gpu_hour * held_gpu.idle_weight), 0) AS idle_usd_per_hour,
+    count(*) FILTER (WHERE capacity.usd_per_gpu_hour IS NULL) AS unpriced_gpus,
+    COALESCE(bool_or(capacity.is_example), FALSE) AS has_example_rates
+FROM capacity
+LEFT JOIN held_gpu USING (gpu_id)

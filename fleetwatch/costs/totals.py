@@ -1,0 +1,150 @@
+"""Totals of GPU time and its dollars: what selectors give back. Pure.
+
+Milliseconds are exact integers. Dollars are Decimals divided once and not rounded; whoever
+shows them rounds (pricing.usd) or splits a rounded total into lines (pricing.lines).
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from fleetwatch.costs.pricing import HOUR_MS
+
+STATES = ("useful", "underused", "stalled", "idle", "starting", "orphaned", "free", "unavailable", "unobserved")
+TIERS = ("certain", "probable", "potential")
+HEADLINE_TIERS = ("certain", "probable")  # what "wasted" means without a word beside it (domain.md 4.2)
+ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """GPU time and dollars of a period, a group or a bucket."""
+
+    capacity_ms: int
+    states: dict[str, int]  # all nine; they sum to capacity_ms
+    cost_usd: Decimal
+    cost_by_state: dict[str, Decimal]
+    waste_ms: dict[str, int]  # certain, probable, potential
+    waste_usd: dict[str, Decimal]
+    unpriced_ms: int  # no rate held then: not in any dollar figure
+    has_example_rates: bool  # some of the dollars come from a shipped list price
+    energy_j: float | None  # None = nobody read it
+    # useful by "a kernel was running" alone: left out of every efficiency figure
+    busy_only_ms: int = 0
+    busy_only_usd: Decimal = ZERO
+
+    @property
+    def observed_ms(self) -> int:
+        return self.capacity_ms - self.states["unobserved"]
+
+    @property
+    def coverage(self) -> float | None:
+        """Observed ÷ capacity, 0 to 1; None without capacity."""
+        return self.observed_ms / self.capacity_ms if self.capacity_ms else None
+
+    @property
+    def wasted_ms(self) -> int:
+        """Certain and probable; potential stands apart."""
+        return sum(self.waste_ms[tier] for tier in HEADLINE_TIERS)
+
+    @property
+    def wasted_usd(self) -> Decimal:
+        return sum((self.waste_usd[tier] for tier in HEADLINE_TIERS), ZERO)
+
+    @property
+    def useful_share_of_observed(self) -> float | None:
+        return self.states["useful"] / self.observed_ms if self.observed_ms else None
+
+    @property
+    def wasted_share_of_observed(self) -> float | None:
+        return self.wasted_ms / self.observed_ms if self.observed_ms else None
+
+    @property
+    def efficiency(self) -> float | None:
+        """Useful ÷ (useful + underused), 0 to 1, of the time whose efficiency was measured; None without any."""
+        measured_ms = self.states["useful"] - self.busy_only_ms
+        active_ms = measured_ms + self.states["underused"]
+        return measured_ms / active_ms if active_ms else None
+
+    @property
+    def spend_efficiency(self) -> float | None:
+        """Useful dollars ÷ all dollars, 0 to 1, "busy time only" left out of both.
+
+        None without dollars, and where all the useful time is "busy time only": 0 would be a lie.
+        """
+        counted_usd = self.cost_usd - self.busy_only_usd
+        if counted_usd <= 0 or self._is_useful_unmeasured:
+            return None
+        return float((self.cost_by_state["useful"] - self.busy_only_usd) / counted_usd)
+
+    @property
+    def usd_per_useful_gpu_hour(self) -> Decimal | None:
+        """All dollars ÷ useful GPU-hours, "busy time only" left out of both; None without useful time or dollars."""
+        measured_ms = self.states["useful"] - self.busy_only_ms
+        if not measured_ms or not self.cost_usd:
+            return None
+        return (self.cost_usd - self.busy_only_usd) * HOUR_MS / measured_ms
+
+    @property
+    def _is_useful_unmeasured(self) -> bool:
+        return bool(self.busy_only_ms) and self.busy_only_ms == self.states["useful"]
+
+
+def nothing() -> Totals:
+    """Totals of a period in which the ledger has no entry."""
+    return Totals(
+        capacity_ms=0,
+        states=dict.fromkeys(STATES, 0),
+        cost_usd=ZERO,
+        cost_by_state=dict.fromkeys(STATES, ZERO),
+        waste_ms=dict.fromkeys(TIERS, 0),
+        waste_usd=dict.fromkeys(TIERS, ZERO),
+        unpriced_ms=0,
+        has_example_rates=False,
+        energy_j=None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is looked at. None = all; "" for job, user or team = what no job held; NOBODY = jobs that name none."""
+
+    node: str | None = None  # name
+    gpu: str | None = None  # UUID of a GPU (with its MIG instances) or of one instance
+    job: str | None = None  # key
+    user: str | None = None
+    team: str | None = None  # slug
+    gpu_model: str | None = None  # name
+
+
+EVERYTHING = Scope()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One line of a breakdown. `key` can be given back in a Scope."""
+
+    key: str
+    label: str
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """One step of time; capacity_ms 0 = the ledger says nothing of it (a gap, not a zero)."""
+
+    start: datetime
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class SpendingNow:
+    """What the fleet costs per hour at this moment, and the part of it that stands idle."""
+
+    usd_per_hour: Decimal
+    gpus: int
+    allocated_gpus: int
+    idle_gpus: int
+    idle_usd_per_hour: Decimal
+    unpriced_gpus: int
+    has_example_rates: bool

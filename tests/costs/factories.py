@@ -1,0 +1,47 @@
+"""Nodes, GPUs, jobs, rates and ledger entries, every field defaulted."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import count
+
+from fleetwatch.accounts.models import Team
+from fleetwatch.costs.models import Rate
+from fleetwatch.inventory.models import GPU, GPUModel, Node
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.models import Entry, Policy, Run
+
+HOUR = datetime(2026, 11, 2, 9, tzinfo=UTC)
+HOUR_MS = 3_600_000
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+_numbers = count(1)
+
+
+def a_gpu(*, node: str = "gpu-01", model: str | None = "H100 SXM", uuid: str | None = None, parent: GPU | None = None, **fields: object) -> GPU:
+    number = next(_numbers)
+    home, _ = Node.objects.get_or_create(name=node)
+    product = GPUModel.objects.get_or_create(name=model)[0] if model else None
+    defaults = {"index": number % 8, "first_ms": 1_793_000_000_000, "model_name": model or "", "memory_total_bytes": 85_520_809_984}
+    return GPU.objects.create(uuid=uuid or f"GPU-{number:04}", node=home, model=product, parent=parent, **(defaults | fields))
+
+
+def a_job(*, key: str | None = None, user: str = "ann", team: str | None = "nlp", **fields: object) -> Job:
+    payer = Team.objects.get_or_create(slug=team, defaults={"name": team.upper()})[0] if team else None
+    return Job.objects.create(key=key or f"slurm/della/{next(_numbers)}", user=user, team=payer, **fields)
+
+
+def a_rate(usd: str, *, gpu: GPU | None = None, node: str | None = None, valid_from: datetime = LONG_AGO, **fields: object) -> Rate:
+    """For the GPU's model, or for the node of that name."""
+    subject = {"node": Node.objects.get(name=node)} if node else {"gpu_model": gpu.model}
+    return Rate.objects.create(usd_per_gpu_hour=Decimal(usd), valid_from=valid_from, created_at=HOUR, **subject, **fields)
+
+
+def an_entry(gpu: GPU, state: str = "useful", gpu_ms: int = HOUR_MS, *, job: Job | None = None, start: datetime = HOUR, **fields: object) -> Entry:
+    policy, _ = Policy.objects.get_or_create(version=1, defaults={"thresholds": {}, "created_at": HOUR})
+    defaults = {"tier": {"free": "potential", "orphaned": "certain", "stalled": "probable"}.get(state, "")}
+    return Entry.objects.create(
+        node=gpu.node, gpu=gpu, start=start, job=job, state=state, gpu_ms=gpu_ms, policy=policy, **(defaults | fields)
+    )
+
+
+def a_run(gpu: GPU, *, start_ms: int, end_ms: int, condition: str = "active", job: Job | None = None, **fields: object) -> Run:
+    return Run.objects.create(node=gpu.node, gpu=gpu, job=job, condition=condition, start_ms=start_ms, end_ms=end_ms, **fields)
