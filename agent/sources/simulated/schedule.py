@@ -1,0 +1,137 @@
+"""Which simulated jobs hold which GPUs when: a function of the specification and the time alone.
+
+Time is cut into slots of two days (each node at its own hour); a slot's jobs are drawn
+from the node's seed and the slot's number, so a restart continues the same story and
+history can be told backwards.
+"""
+
+import random
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import List, Optional, Tuple
+
+from agent.sources.simulated.archetypes import BY_NAME, Archetype
+from agent.sources.simulated.spec import Spec
+from agent.sources.simulated.teams import MIXES, TEAMS, Mix, Team
+
+HOUR_MS = 3_600_000
+SLOT_MS = 48 * HOUR_MS
+FIRST_SLOT = 10_045  # early 2025: keeps job numbers short
+JOBS_PER_SLOT = 256
+NODES = 128  # seeds that differ modulo this give different job numbers
+SHORTEST_MS, LONGEST_MS = 300_000, 40 * HOUR_MS
+FAULT_CYCLE_MS, FAULT_MS = 9 * 24 * HOUR_MS, 40 * HOUR_MS
+
+
+@dataclass(frozen=True)
+class SimulatedJob:
+    """One job on this node, over [start_ms, end_ms); `seed` draws its numbers."""
+
+    number: int
+    cluster: str
+    name: str
+    user: str
+    account: str
+    archetype: Archetype
+    gpus: Tuple[int, ...]
+    start_ms: int
+    end_ms: int
+    seed: str
+
+    @property
+    def key(self) -> str:
+        """`scheduler/cluster/id`, as the wire names it."""
+        return "slurm/%s/%d" % (self.cluster, self.number)
+
+
+def faults_between(spec: Spec, start_ms: int, end_ms: int) -> List[Tuple[int, int]]:
+    """Spans [start, end) that touch the given one in which the faulty GPU is lost."""
+    if spec.faulty is None:
+        return []
+    offset = random.Random("%d/fault" % spec.seed).randrange(FAULT_CYCLE_MS // 60_000) * 60_000
+    first = (start_ms + offset - FAULT_MS) // FAULT_CYCLE_MS
+    last = (end_ms + offset) // FAULT_CYCLE_MS
+    spans = [(cycle * FAULT_CYCLE_MS - offset, cycle * FAULT_CYCLE_MS - offset + FAULT_MS) for cycle in range(first, last + 1)]
+    return [span for span in spans if span[0] < end_ms and span[1] > start_ms]
+
+
+def jobs_between(spec: Spec, start_ms: int, end_ms: int) -> List[SimulatedJob]:
+    """The jobs that overlap [start_ms, end_ms), by start; also what a job left behind (not allocated)."""
+    offset = _slot_offset(spec)
+    slots = range((start_ms + offset) // SLOT_MS, (end_ms - 1 + offset) // SLOT_MS + 1)
+    jobs = [job for slot in slots for job in _slot(spec, slot) if job.start_ms < end_ms and job.end_ms > start_ms]
+    return sorted(jobs, key=lambda job: (job.start_ms, job.number))
+
+
+def _slot_offset(spec: Spec) -> int:
+    return random.Random("%d/slot" % spec.seed).randrange(SLOT_MS // 60_000) * 60_000
+
+
+@lru_cache(maxsize=64)
+def _slot(spec: Spec, slot: int) -> Tuple[SimulatedJob, ...]:
+    """All jobs of one slot; none reaches over its end."""
+    start_ms = slot * SLOT_MS - _slot_offset(spec)
+    rng = random.Random("%d/%d" % (spec.seed, slot))
+    mix = MIXES[spec.mix]
+    number = ((slot - FIRST_SLOT) * NODES + spec.seed % NODES) * JOBS_PER_SLOT
+    jobs: List[SimulatedJob] = []
+    for lane in _lanes(rng, mix, spec.count):
+        jobs.extend(_lane(rng, spec, lane, start_ms=start_ms, first_number=number + len(jobs)))
+    faults = faults_between(spec, start_ms, start_ms + SLOT_MS)
+    cut = (_cut(job, faults, spec.faulty) for job in jobs)
+    return tuple(job for job in cut if job.end_ms - job.start_ms >= SHORTEST_MS)
+
+
+def _lanes(rng: random.Random, mix: Mix, count: int) -> List[Tuple[int, ...]]:
+    """The node's GPUs parted into groups that a job takes whole."""
+    sizes = list(rng.choice(mix.partings))
+    rng.shuffle(sizes)
+    lanes: List[Tuple[int, ...]] = []
+    taken = 0
+    while taken < count:
+        size = min(sizes[len(lanes) % len(sizes)], count - taken)
+        lanes.append(tuple(range(taken, taken + size)))
+        taken += size
+    return lanes
+
+
+def _lane(rng: random.Random, spec: Spec, gpus: Tuple[int, ...], *, start_ms: int, first_number: int) -> List[SimulatedJob]:
+    """Jobs one after the other on one group of GPUs, with the scheduler's pause between."""
+    jobs: List[SimulatedJob] = []
+    end_of_slot = start_ms + SLOT_MS - 60_000
+    at_ms = start_ms + int(rng.uniform(0, 600)) * 1000
+    while at_ms < end_of_slot - SHORTEST_MS:
+        team, archetype = _choose(rng, MIXES[spec.mix], size=len(gpus), at_ms=at_ms)
+        hours = rng.lognormvariate(0.0, archetype.hours[1]) * archetype.hours[0]
+        end_ms = min(at_ms + max(SHORTEST_MS, min(int(hours * 3600) * 1000, LONGEST_MS)), end_of_slot)
+        if archetype.name != "free":
+            number = first_number + len(jobs)
+            user = rng.choices(team.users, weights=[1 / (rank + 1) for rank in range(len(team.users))])[0]
+            seed = "%d/%d" % (spec.seed, number)
+            name = rng.choice(archetype.names)
+            jobs.append(SimulatedJob(number, spec.cluster, name, user, team.account, archetype, gpus, at_ms, end_ms, seed))
+        at_ms = end_ms + 20_000 + int(rng.expovariate(1 / 240)) * 1000
+    return jobs
+
+
+def _choose(rng: random.Random, mix: Mix, *, size: int, at_ms: int) -> Tuple[Team, Archetype]:
+    """Who takes a free group of GPUs next, and for what."""
+    team = TEAMS[rng.choices(list(mix.teams), weights=list(mix.teams.values()))[0]]
+    fitting = {name: weight for name, weight in team.habits.items() if BY_NAME[name].sizes[0] <= size <= BY_NAME[name].sizes[1]}
+    draw = rng.random()
+    if not fitting or draw < mix.free:
+        return team, BY_NAME["free"]
+    if draw < mix.free + mix.leftover and size <= BY_NAME["leftover"].sizes[1]:
+        return team, BY_NAME["leftover"]
+    archetype = BY_NAME[rng.choices(list(fitting), weights=list(fitting.values()))[0]]
+    if archetype.in_office_hours and not 7 <= at_ms // HOUR_MS % 24 < 18:
+        return team, BY_NAME["free"]
+    return team, archetype
+
+
+def _cut(job: SimulatedJob, faults: List[Tuple[int, int]], faulty: Optional[int]) -> SimulatedJob:
+    """The job as far as its GPUs live: a lost GPU ends it, and none starts on it."""
+    for fault_start, fault_end in faults:
+        if faulty in job.gpus and job.start_ms < fault_end and job.end_ms > fault_start:
+            job = replace(job, end_ms=max(fault_start, job.start_ms))
+    return job

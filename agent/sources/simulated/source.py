@@ -1,0 +1,241 @@
+"""The simulated source: readings of jobs that a schedule puts on GPUs that do not exist."""
+
+import math
+from typing import Dict, List, Optional, Sequence, Tuple
+
+from agent.reading import (
+    Allocation,
+    Event,
+    GPUInfo,
+    Job,
+    Process,
+    Processes,
+    ProcessReading,
+    Reading,
+    SourceError,
+    SourceStatus,
+    Workload,
+)
+from agent.sources.simulated.card import RESERVED_BYTES, Card, card
+from agent.sources.simulated.schedule import SimulatedJob, faults_between, jobs_between
+from agent.sources.simulated.signal import PROCESS_AFTER_MS, Shares, Signal
+from agent.sources.simulated.spec import Spec, parse_spec
+
+SAMPLES_PER_S = 6  # the driver's own rate
+BUFFER_SAMPLES = 100  # its depth
+WARMING_S = 90.0
+JITTER = 0.03
+DRIVER = "580.95.05"
+
+
+class Simulated:
+    """A node of simulated GPUs with their scheduler: both a Source and a Workloads."""
+
+    name = "simulated"
+
+    def __init__(self, spec: str, *, node: str, start_ms: int) -> None:
+        self.spec: Spec = parse_spec(spec)
+        self._cards = [card(self.spec, node=node, index=index) for index in range(self.spec.count)]
+        self._by_uuid = {card.uuid: card for card in self._cards}
+        self._counters = {card.uuid: _Counter(card, start_ms) for card in self._cards}
+        self._signals: Dict[int, Signal] = {}
+        self._now_ms = start_ms
+        self._told_lost: Optional[Tuple[int, int]] = None
+
+    def driver(self) -> Optional[str]:
+        """A plausible driver version."""
+        return DRIVER
+
+    def gpus(self) -> List[GPUInfo]:
+        """Every GPU, a lost one too."""
+        return [card.info for card in self._cards]
+
+    def read(self, uuid: str, now_ms: int) -> Optional[Reading]:
+        """The GPU at now_ms. Raises SourceError while it is lost."""
+        self._now_ms = max(self._now_ms, now_ms)
+        card = self._by_uuid[uuid]
+        if card.index == self.spec.faulty and faults_between(self.spec, now_ms, now_ms + 1):
+            raise SourceError("GPU is lost")
+        return self._counters[uuid].read(self._signal(card.index, now_ms), now_ms)
+
+    def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
+        """The processes on the GPU at the time of the last reading."""
+        card = self._by_uuid[uuid]
+        signal = self._signal(card.index, self._now_ms)
+        if signal is None or not signal.has_context(card.index, self._now_ms):
+            return []
+        memory = card.memory_bytes(signal.traits, is_busy=signal.is_busy(card.index))
+        return [ProcessReading(process_id(signal.job, card.index), memory)]
+
+    def events(self, now_ms: int) -> List[Event]:
+        """The faulty GPU's loss and return."""
+        lost = next(iter(faults_between(self.spec, now_ms, now_ms + 1)), None)
+        if lost == self._told_lost or self.spec.faulty is None:
+            return []
+        self._told_lost, was_lost = lost, self._told_lost
+        uuid = self._cards[self.spec.faulty].uuid
+        if lost is None:
+            return [Event(was_lost[1] if was_lost else now_ms, "gpu_ok", uuid, None, "GPU answers again")]
+        return [
+            Event(lost[0], "xid", uuid, 79, "GPU has fallen off the bus"),
+            Event(max(lost[0], self._counters[uuid].start_ms), "gpu_lost", uuid, None, "GPU is lost"),
+        ]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def resolve(self, processes: Processes, *, gpus: Sequence[GPUInfo], start_ms: int, end_ms: int) -> Workload:
+        """The schedule's jobs in the window, and whose the processes are."""
+        jobs = jobs_between(self.spec, start_ms, end_ms)
+        held = [job for job in jobs if job.archetype.is_allocated]
+        allocations = [
+            Allocation(self._cards[gpu].uuid, job.key, "slurm", job.start_ms, job.end_ms if job.end_ms <= end_ms else None, 1.0)
+            for job in held
+            for gpu in job.gpus
+        ]
+        return Workload(
+            jobs=[describe(job, end_ms) for job in held],
+            allocations=allocations,
+            processes=[process for job in jobs for process in self._processes_of(job, processes)],
+            sources=[SourceStatus("slurm", ok=True, seen_ms=end_ms)],
+        )
+
+    def _processes_of(self, job: SimulatedJob, processes: Processes) -> List[Process]:
+        found = []
+        for gpu in job.gpus:
+            uuid, pid = self._cards[gpu].uuid, process_id(job, gpu)
+            memory = {process.pid: process.memory_bytes for process in processes.get(uuid) or ()}
+            if pid in memory:
+                found.append(describe_process(job, uuid=uuid, pid=pid, memory_bytes=memory[pid]))
+        return found
+
+    def _signal(self, gpu: int, at_ms: int) -> Optional[Signal]:
+        """Of the job that is on the GPU then; None: it is free."""
+        for signal in self._signals.values():
+            if signal.job.start_ms <= at_ms < signal.job.end_ms and gpu in signal.job.gpus:
+                return signal
+        jobs = [job for job in jobs_between(self.spec, at_ms, at_ms + 1) if gpu in job.gpus]
+        if not jobs:
+            return None
+        self._signals = {number: signal for number, signal in self._signals.items() if signal.job.end_ms > at_ms}
+        return self._signals.setdefault(jobs[0].number, Signal(jobs[0]))
+
+
+class _Counter:
+    """What one GPU's driver would remember: energy, temperature, the sample buffer's place."""
+
+    def __init__(self, card: Card, start_ms: int) -> None:
+        self.card = card
+        self.start_ms = start_ms
+        self._at_ms = start_ms
+        self._energy_j = 0.0
+        self._temperature_c: Optional[float] = None
+
+    def read(self, signal: Optional[Signal], now_ms: int) -> Optional[Reading]:
+        """The reading at now_ms, which lies after the last one; None when it does not."""
+        if now_ms <= self._at_ms:
+            return None
+        gpu, since_ms = self.card.index, self._at_ms
+        shares = signal.shares(gpu, since_ms / 1000, now_ms / 1000) if signal else (0.0, 0.0, 1.0)
+        has_context = signal is not None and signal.has_context(gpu, now_ms)
+        is_busy = signal is not None and signal.is_busy(gpu)
+        power_w = self._power_w(signal, shares, has_context=has_context) * _jitter(now_ms, gpu)
+        self._energy_j += power_w * (now_ms - since_ms) / 1000
+        self._at_ms = now_ms
+        self._warm(power_w, (now_ms - since_ms) / 1000)
+        samples = self._samples(signal, since_ms, now_ms)
+        traits = signal.traits if signal and has_context else None
+        return Reading(
+            at_ms=now_ms,
+            util=samples[-1][1] if samples else 0.0,
+            util_samples=samples,
+            memory_used_bytes=self.card.memory_bytes(traits, is_busy=is_busy),
+            memory_reserved_bytes=RESERVED_BYTES,
+            power_w=round(power_w, 3),
+            energy_j=round(self._energy_j, 3),
+            temperature_c=round(self._temperature_c or 0.0, 1),
+            sm_clock_hz=self.card.clock_hz(power_w / (1.0 + JITTER)),
+            means=self._means(signal, shares),
+        )
+
+    def _power_w(self, signal: Optional[Signal], shares: Shares, *, has_context: bool) -> float:
+        if signal is None:
+            return self.card.idle_w
+        return sum(share * self.card.level_w(level, has_context=has_context) for share, level in zip(shares, signal.traits.levels))
+
+    def _warm(self, power_w: float, passed_s: float) -> None:
+        """First-order lag towards the temperature that fits the power."""
+        aim_c = self.card.temperature_c(power_w)
+        before_c = aim_c if self._temperature_c is None else self._temperature_c
+        self._temperature_c = before_c + (aim_c - before_c) * min(1.0, passed_s / WARMING_S)
+
+    def _samples(self, signal: Optional[Signal], since_ms: int, now_ms: int) -> List[Tuple[int, float]]:
+        """Samples of the driver's buffer that ended in (since_ms, now_ms], (microseconds, ratio in whole percent)."""
+        last = now_ms * SAMPLES_PER_S // 1000
+        first = max(since_ms * SAMPLES_PER_S // 1000, last - BUFFER_SAMPLES) + 1
+        gpu = self.card.index
+        samples = []
+        for number in range(first, last + 1):
+            end_s = number / SAMPLES_PER_S
+            util = 0.0
+            if signal is not None:
+                shares = signal.shares(gpu, end_s - 1 / SAMPLES_PER_S, end_s)
+                util = sum(share * level.util for share, level in zip(shares, signal.traits.levels))
+            samples.append((number * 1_000_000 // SAMPLES_PER_S, min(1.0, round(util, 2))))
+        return samples
+
+    def _means(self, signal: Optional[Signal], shares: Shares) -> Dict[str, float]:
+        """Averages since the last reading, where the board has the counters for them."""
+        if not self.card.hardware.has_gpm:
+            return {}
+        levels = signal.traits.levels if signal else ()
+        pairs = list(zip(shares, levels))
+        return {
+            "sm_active": round(sum(share * level.sm for share, level in pairs), 4),
+            "tensor_active": round(sum(share * level.tensor for share, level in pairs), 4),
+            "dram_active": round(sum(share * level.dram for share, level in pairs), 4),
+        }
+
+
+def process_id(job: SimulatedJob, gpu: int) -> int:
+    """The pid of the job's process on that GPU."""
+    return 2_000 + (job.number * 16 + gpu) % 4_000_000
+
+
+def describe(job: SimulatedJob, at_ms: int) -> Job:
+    """The job as its scheduler would describe it at that time."""
+    has_ended = job.end_ms <= at_ms
+    return Job(
+        key=job.key,
+        scheduler="slurm",
+        cluster=job.cluster,
+        id=str(job.number),
+        name=job.name,
+        user=job.user,
+        account=job.account,
+        kind=job.archetype.kind,
+        state="COMPLETED" if has_ended else "RUNNING",
+        start_ms=job.start_ms,
+        end_ms=job.end_ms if has_ended else None,
+    )
+
+
+def describe_process(job: SimulatedJob, *, uuid: str, pid: int, memory_bytes: Optional[int]) -> Process:
+    """A process of the job; what a job left behind hangs in the driver and belongs to nobody."""
+    is_held = job.archetype.is_allocated
+    return Process(
+        uuid=uuid,
+        pid=pid,
+        job_key=job.key if is_held else None,
+        started_ms=job.start_ms + PROCESS_AFTER_MS,
+        user=job.user,
+        name=job.archetype.process,
+        state="S" if is_held else "D",
+        memory_bytes=memory_bytes,
+    )
+
+
+def _jitter(now_ms: int, gpu: int) -> float:
+    """1 +- JITTER, a function of the time and the GPU alone."""
+    noise = math.sin(now_ms * 12.9898 + gpu * 78.233) * 43_758.5453
+    return 1.0 + JITTER * (2.0 * (noise - math.floor(noise)) - 1.0)

@@ -1,0 +1,58 @@
+"""What a simulated node is, from its specification on the command line."""
+
+from dataclasses import dataclass
+from typing import Dict, Optional, Tuple
+
+from agent.sources.simulated.hardware import HARDWARE
+from agent.sources.simulated.teams import MIXES
+
+OPTIONS = {"seed", "mix", "cluster", "faulty"}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """`8xH100,seed=7,mix=train,cluster=sim,faulty=5`: what a simulated node is."""
+
+    count: int
+    model: str
+    seed: int = 0
+    mix: str = "mixed"
+    cluster: str = "sim"
+    faulty: Optional[int] = None  # this GPU falls off the bus for 40 h of each 9 days
+
+
+def parse_spec(text: str) -> Spec:
+    """The specification in `COUNTxMODEL[,key=value...]`. Raises ValueError with what is wrong and what is known."""
+    head, *options = text.strip().split(",")
+    count, times, model = head.strip().partition("x")
+    if not times or not count.isdigit() or not 1 <= int(count) <= 16:
+        raise ValueError("simulated:%s: expected COUNTxMODEL with 1 to 16 GPUs, such as 8xH100" % text)
+    if model.upper() not in HARDWARE:
+        raise ValueError("simulated:%s: unknown model %s; known: %s" % (text, model, ", ".join(HARDWARE)))
+    values = dict(_option(text, option) for option in options)
+    unknown = set(values) - {"seed", "mix", "cluster", "faulty"}
+    if unknown:
+        raise ValueError("simulated:%s: unknown option %s; known: seed, mix, cluster, faulty" % (text, ", ".join(sorted(unknown))))
+    mix = values.get("mix", "mixed")
+    if mix not in MIXES:
+        raise ValueError("simulated:%s: unknown mix %s; known: %s" % (text, mix, ", ".join(MIXES)))
+    faulty = _number(text, values, "faulty")
+    if faulty is not None and faulty >= int(count):
+        raise ValueError("simulated:%s: there is no GPU %d to be faulty" % (text, faulty))
+    return Spec(int(count), model.upper(), _number(text, values, "seed") or 0, mix, values.get("cluster", "sim"), faulty)
+
+
+def _option(text: str, option: str) -> Tuple[str, str]:
+    key, equals, value = option.strip().partition("=")
+    if not equals or not value:
+        raise ValueError("simulated:%s: expected key=value, not %r" % (text, option))
+    return key, value
+
+
+def _number(text: str, values: Dict[str, str], key: str) -> Optional[int]:
+    value = values.get(key)
+    if value is None:
+        return None
+    if not value.isdigit():
+        raise ValueError("simulated:%s: %s must be a whole number, not %r" % (text, key, value))
+    return int(value)

@@ -1,0 +1,81 @@
+"""How much of a time a job spends at which level: closed forms of the time since its start.
+
+Written with operators alone, so that the live agents (floats) and the demo's history
+(numpy arrays) evaluate the very same formulas.
+"""
+
+import random
+from typing import Any, List, Tuple
+
+HOUR_S = 3600.0
+
+
+def smaller(left: Any, right: Any) -> Any:
+    """The smaller of two numbers, element by element for arrays."""
+    return 0.5 * (left + right - abs(left - right))
+
+
+def larger(left: Any, right: Any) -> Any:
+    """The larger of two numbers, element by element for arrays."""
+    return 0.5 * (left + right + abs(left - right))
+
+
+def high_seconds(at_s: Any, *, period_s: float, duty: float) -> Any:
+    """Seconds of [0, at_s) at the high level of a square wave that starts high."""
+    high_s = period_s * duty
+    return (at_s // period_s) * high_s + smaller(at_s % period_s, high_s)
+
+
+def working_seconds(at_s: Any, *, warmup_s: float, hangs_after_s: float, pause_every_s: float, pause_share: float) -> Any:
+    """Seconds of [0, at_s) that a job works: not before its warm-up, not in its pauses, not once it hangs."""
+    working_s = larger(at_s - warmup_s, 0.0)
+    working_s = smaller(working_s, hangs_after_s)
+    if pause_share == 0.0:
+        return working_s
+    return high_seconds(working_s, period_s=pause_every_s, duty=1.0 - pause_share)
+
+
+def demand(hour: int) -> float:
+    """What part of its peak the demand for a service reaches at that hour since the epoch, 0.2 to 1 (UTC day, quieter at weekends)."""
+    by_hour = (
+        0.3,
+        0.25,
+        0.2,
+        0.2,
+        0.2,
+        0.25,
+        0.4,
+        0.6,
+        0.8,
+        0.95,
+        1.0,
+        1.0,
+        0.95,
+        1.0,
+        1.0,
+        0.95,
+        0.9,
+        0.8,
+        0.7,
+        0.65,
+        0.6,
+        0.5,
+        0.45,
+        0.35,
+    )
+    is_weekend = (hour // 24 + 4) % 7 in {0, 6}  # 1970-01-01 was a Thursday
+    return by_hour[hour % 24] * (0.6 if is_weekend else 1.0)
+
+
+def bursts_of_hour(seed: str, hour: int, *, burst_s: Tuple[float, float], gap_s: float, is_diurnal: bool) -> List[Tuple[float, float]]:
+    """Bursts (start, end) in seconds since the epoch within one hour since the epoch; each hour is drawn on its own."""
+    rng = random.Random("%s/%d" % (seed, hour))
+    mean_gap_s = gap_s / demand(hour) if is_diurnal else gap_s
+    start_of_hour = hour * HOUR_S
+    bursts = []
+    at_s = rng.expovariate(1.0 / mean_gap_s)
+    while at_s < HOUR_S:
+        end_s = min(at_s + rng.uniform(*burst_s), HOUR_S)
+        bursts.append((start_of_hour + at_s, start_of_hour + end_s))
+        at_s = end_s + rng.expovariate(1.0 / mean_gap_s)
+    return bursts
