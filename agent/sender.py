@@ -1,0 +1,238 @@
+"""Batches from the spool to the hub: one POST at a time, oldest first.
+
+ACCEPTED: the hub committed it, it is forgotten. REJECTED: it can never be accepted, it is set aside. TOO_LARGE: it is
+split. RETRY: everything else, an outage, a refused token, a full hub: it is kept and sent again later.
+"""
+
+import email.utils
+import enum
+import http.client
+import json
+import logging
+import random
+import ssl
+import threading
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from email.message import Message
+from typing import Callable, Mapping, Optional
+
+from agent import __version__
+from agent.split import split
+from agent.spool import Entry, Spool
+
+log = logging.getLogger("agent.sender")
+
+PATH = "/api/v1/batches"
+TIMEOUT_S = 30.0
+MAX_ANSWER_BYTES = 64 * 1024
+FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
+TOKEN_WAIT_S = 60.0  # a refused token heals only when a person acts
+LONGEST_RETRY_AFTER_S = 3600.0
+MIN_FLUSH_S, MAX_FLUSH_S = 1, 300
+REMIND_EVERY = 20  # the same trouble is logged again after this many attempts
+
+
+class Verdict(enum.Enum):
+    """What the hub's answer means for the batch."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    TOO_LARGE = "too large"
+    RETRY = "retry"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answer to one POST. `wait_s` is the least to wait before the next one; `text` is for the operator."""
+
+    verdict: Verdict
+    text: str = ""
+    status: Optional[int] = None
+    wait_s: Optional[float] = None
+    next_flush_s: Optional[int] = None
+
+    @property
+    def is_token_refused(self) -> bool:
+        return self.status in (401, 403)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """The token goes nowhere but to the server it was given for."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+class Sender:
+    """Speaks to one hub with one token."""
+
+    def __init__(self, server: str, token: str, *, ca_file: Optional[str] = None, timeout_s: float = TIMEOUT_S) -> None:
+        self._url = server.rstrip("/") + PATH
+        self._token = token
+        self._timeout_s = timeout_s
+        tls = urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca_file))
+        self._opener = urllib.request.build_opener(tls, _NoRedirect)
+
+    def send(self, payload: bytes) -> Outcome:
+        """What the hub said to this gzip body; trouble on the way is a RETRY, never an exception."""
+        request = urllib.request.Request(self._url, data=payload, headers=self._headers(), method="POST")
+        try:
+            with self._opener.open(request, timeout=self._timeout_s) as response:
+                return _judge(response.status, response.headers, response.read(MAX_ANSWER_BYTES))
+        except urllib.error.HTTPError as error:
+            with error:
+                return _judge(error.code, error.headers, _read(error))
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            return Outcome(Verdict.RETRY, "the hub at %s can't be reached: %s" % (self._url, reason))
+
+    def _headers(self) -> Mapping[str, str]:
+        return {
+            "Authorization": "Bearer " + self._token,
+            "Content-Type": "application/json",
+            "Content-Encoding": "gzip",
+            "X-FleetWatch-Sent-Ms": str(int(time.time() * 1000)),
+            "User-Agent": "fleetwatch-agent/" + __version__,
+        }
+
+
+def _read(error: urllib.error.HTTPError) -> bytes:
+    try:
+        return error.read(MAX_ANSWER_BYTES)
+    except (OSError, http.client.HTTPException):
+        return b""
+
+
+def _judge(status: int, headers: Message, body: bytes) -> Outcome:
+    answer = _json_object(body)
+    if 200 <= status < 300:
+        return _accepted(status, answer)
+    said = "%s: %s" % (answer.get("field") or "batch", answer["error"]) if answer.get("error") else ""
+    if status == 422:
+        return Outcome(Verdict.REJECTED, "the hub can never accept this batch: " + (said or "422"), status)
+    if status == 413:
+        return Outcome(Verdict.TOO_LARGE, "the batch is too large for the hub", status)
+    if status in (401, 403):
+        text = "the hub refuses this agent's token (%d %s); batches are kept" % (status, said or "no reason given")
+        return Outcome(Verdict.RETRY, text, status, wait_s=TOKEN_WAIT_S)
+    if 300 <= status < 400:
+        text = "the hub answers with a redirect to %s: give that address as the server" % headers.get("Location", "nowhere")
+        return Outcome(Verdict.RETRY, text, status, wait_s=TOKEN_WAIT_S)
+    wait_s = retry_after_s(headers.get("Retry-After"), now=time.time())
+    return Outcome(Verdict.RETRY, "the hub answers %d %s" % (status, said), status, wait_s=wait_s)
+
+
+def _accepted(status: int, answer: Mapping[str, object]) -> Outcome:
+    """A 200 of a proxy's login page is no acknowledgement: only the hub's own words are."""
+    if "stored" not in answer:
+        return Outcome(Verdict.RETRY, "something that is no FleetWatch hub answers %d" % status, status, wait_s=TOKEN_WAIT_S)
+    flush_s = answer.get("next_flush_s")
+    if isinstance(flush_s, bool) or not isinstance(flush_s, (int, float)):
+        return Outcome(Verdict.ACCEPTED, status=status)
+    return Outcome(Verdict.ACCEPTED, status=status, next_flush_s=int(min(MAX_FLUSH_S, max(MIN_FLUSH_S, flush_s))))
+
+
+def _json_object(body: bytes) -> Mapping[str, object]:
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def retry_after_s(value: Optional[str], *, now: float) -> Optional[float]:
+    """Seconds that a Retry-After header asks for, as seconds or as a date, at most an hour; None when it says nothing."""
+    if value is None:
+        return None
+    if value.strip().isdigit():
+        return min(LONGEST_RETRY_AFTER_S, float(value))
+    try:
+        until = email.utils.parsedate_to_datetime(value).timestamp()
+    except (TypeError, ValueError, IndexError):
+        return None
+    return min(LONGEST_RETRY_AFTER_S, max(0.0, until - now))
+
+
+def wait_s(outcome: Outcome, *, failures: int, jitter: float) -> float:
+    """Seconds before the next attempt: doubling from 1 to 60 s, or what the answer asks for if that is longer.
+
+    jitter is 0 to 1: a fleet that lost its hub must not come back in one second.
+    """
+    doubled: float = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(failures, 10))
+    backoff = doubled * (0.5 + 0.5 * jitter)
+    return backoff if outcome.wait_s is None else max(backoff, outcome.wait_s * (1 + 0.1 * jitter))
+
+
+class Pump:
+    """Empties the spool into the hub, one batch after the other; owns what an answer does to a batch."""
+
+    def __init__(self, spool: Spool, send: Callable[[bytes], Outcome], *, flush_s: int) -> None:
+        self.flush_s = flush_s  # the hub may ask for another
+        self.last: Optional[Outcome] = None
+        self.rejected = 0
+        self._spool, self._send = spool, send
+        self._failures = 0
+        self._wake = threading.Event()
+
+    def wake(self) -> None:
+        """There is something new in the spool, or it is time to stop."""
+        self._wake.set()
+
+    def step(self) -> Optional[float]:
+        """Sends the oldest batch; seconds to wait before the next, None when nothing waits."""
+        entry = self._spool.peek()
+        if entry is None:
+            return None
+        outcome = self._send(entry.payload)
+        self._log_change(outcome)
+        self.last = outcome
+        if outcome.verdict is Verdict.RETRY:
+            delay = wait_s(outcome, failures=self._failures, jitter=random.random())
+            self._failures += 1
+            return delay
+        self._failures = 0
+        self._settle(entry, outcome)
+        return 0.0
+
+    def _settle(self, entry: Entry, outcome: Outcome) -> None:
+        if outcome.verdict is Verdict.ACCEPTED:
+            self.flush_s = outcome.next_flush_s or self.flush_s
+            self._spool.ack(entry.sequence)
+            return
+        halves = split(entry) if outcome.verdict is Verdict.TOO_LARGE else None
+        if halves is not None:
+            self._spool.replace(entry.sequence, halves)
+            return
+        self.rejected += 1
+        log.error("batch set aside sequence=%d windows=%d status=%s", entry.sequence, entry.windows, outcome.status)
+        self._spool.set_aside(entry.sequence, reason=str(outcome.status))
+
+    def _log_change(self, outcome: Outcome) -> None:
+        """One line when things go wrong or well again, and a reminder now and then."""
+        before = self.last.text if self.last is not None else ""
+        if outcome.text and (outcome.text != before or self._failures % REMIND_EVERY == REMIND_EVERY - 1):
+            log.warning("%s (batches waiting=%d)", outcome.text, self._spool.waiting)
+        elif before and not outcome.text:
+            log.info("the hub accepts batches again")
+
+    def run(self, stop: threading.Event) -> None:
+        """Until stop: sends what waits, then sleeps until there is more. The disk's troubles pass like the network's."""
+        while not stop.is_set():
+            self._wake.clear()
+            try:
+                delay = self.step()
+            except OSError as error:
+                log.warning("the spool can't be read: %s", error)
+                delay = LONGEST_WAIT_S
+            if delay is None:
+                self._wake.wait()
+            elif delay:
+                stop.wait(delay)
+
+    def drain(self, *, deadline: float) -> None:
+        """Sends what waits until something fails or time.monotonic() passes the deadline: the last act before an exit."""
+        while time.monotonic() < deadline and self.step() == 0.0:
+            pass

@@ -1,0 +1,308 @@
+"""Readings of one GPU -> one window of the wire. Pure; nothing here knows a clock or a driver.
+
+A reading counts until the next one, at most COUNTS_INTERVALS intervals: nothing bridges a gap.
+What the driver averaged itself (its sample buffer, energy, `means`) counts back to the reading before.
+"""
+
+from dataclasses import dataclass
+from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from agent.gpu_models import idle_power_w
+from agent.reading import GPUInfo, Reading
+
+COUNTS_INTERVALS = 1.5
+LOW, HIGH = 0.10, 0.90
+DIP_LOW, DIP_HIGH = 0.30, 0.70  # hysteresis: a dip is a fall from above DIP_HIGH to below DIP_LOW
+SPIN_UTIL, SPIN_POWER_RATIO, SPIN_TENSOR, SPIN_DRAM = 0.95, 0.20, 0.005, 0.02
+MAX_POWER_OVER_LIMIT = 1.3  # a counter that says more has been reset or is broken
+
+Number = Union[int, float]
+
+
+@dataclass(frozen=True)
+class GPUWindow:
+    """One GPU over [start_ms, start_ms + the window's length); `columns` are the wire's, without what was not read."""
+
+    uuid: str
+    start_ms: int
+    observed_ms: int
+    columns: Dict[str, Number]
+
+
+class Piece(NamedTuple):
+    """A reading's part of the window: from start_ms to end_ms, and the reading that ended it if it came in time."""
+
+    start_ms: float
+    end_ms: float
+    reading: Reading
+    following: Optional[Reading]
+
+    @property
+    def length_ms(self) -> float:
+        return self.end_ms - self.start_ms
+
+
+class Level(NamedTuple):
+    """A utilisation that held from start_ms to end_ms."""
+
+    start_ms: float
+    end_ms: float
+    value: float
+
+
+def close_window(readings: Sequence[Reading], *, gpu: GPUInfo, start_ms: int, end_ms: int, interval_ms: float) -> GPUWindow:
+    """The window of these readings, in order of time, with one before and one after it where there are any.
+
+    interval_ms is how far apart readings are meant to be. A window that nothing covers has observed_ms 0 and no columns.
+    """
+    pieces = _pieces(readings, start_ms, end_ms, interval_ms)
+    columns: Dict[str, Optional[Number]] = {}
+    if pieces:
+        columns.update(_utilisation(_levels(pieces), _value_before(readings, start_ms)))
+        columns.update(_power(pieces, gpu))
+        columns.update(_means(readings, start_ms, end_ms))
+        columns.update(_other_columns(pieces))
+        columns["spin_fraction"] = _spin_fraction(pieces, gpu)
+        columns["sm_clock_max_hz"] = gpu.sm_clock_max_hz
+    observed_ms = min(end_ms - start_ms, round(sum(piece.length_ms for piece in pieces)))
+    read = {name: value for name, value in columns.items() if value is not None}
+    return GPUWindow(gpu.uuid, start_ms, observed_ms, read)
+
+
+def _pieces(readings: Sequence[Reading], start_ms: int, end_ms: int, interval_ms: float) -> List[Piece]:
+    pieces = []
+    followers: List[Optional[Reading]] = [*readings[1:], None]
+    for reading, following in zip(readings, followers):
+        until = reading.at_ms + COUNTS_INTERVALS * interval_ms
+        in_time = following if following is not None and following.at_ms <= until else None
+        left = max(start_ms, reading.at_ms)
+        right = min(end_ms, until if in_time is None else in_time.at_ms)
+        if left < right:
+            pieces.append(Piece(left, right, reading, in_time))
+    return pieces
+
+
+def _levels(pieces: Sequence[Piece]) -> List[Level]:
+    """The utilisation through the window: the driver's own samples where it had some, else the readings."""
+    levels: List[Level] = []
+    for piece in pieces:
+        if piece.following is not None and piece.following.util_samples:
+            levels.extend(_sampled(piece, piece.following))
+        elif piece.reading.util is not None:
+            levels.append(Level(piece.start_ms, piece.end_ms, piece.reading.util))
+    return levels
+
+
+def _sampled(piece: Piece, following: Reading) -> Iterable[Level]:
+    """The driver's samples as levels: each back to the one before, the last one up to the reading that fetched it."""
+    newest_us = following.util_samples[-1][0]
+    left: float = piece.reading.at_ms
+    for stamp_us, value in following.util_samples:
+        right = following.at_ms - (newest_us - stamp_us) / 1000
+        start, end = max(left, piece.start_ms), min(right, piece.end_ms)
+        if start < end:
+            yield Level(start, end, value)
+        left = max(left, right)
+
+
+def _value_before(readings: Sequence[Reading], start_ms: int) -> Optional[float]:
+    """The last utilisation before the window, so that a dip on its edge is counted once."""
+    values = [_utilisation_of(reading) for reading in readings if reading.at_ms < start_ms]
+    return values[-1] if values else None
+
+
+def _utilisation(levels: Sequence[Level], before: Optional[float]) -> Dict[str, Optional[Number]]:
+    if not levels:
+        return {}
+    total = sum(level.end_ms - level.start_ms for level in levels)
+    values = [level.value for level in levels]
+
+    def share(matches: Callable[[float], bool]) -> float:
+        return sum(level.end_ms - level.start_ms for level in levels if matches(level.value)) / total
+
+    dips = _dips(levels, before)
+    return {
+        "util_mean": sum(level.value * (level.end_ms - level.start_ms) for level in levels) / total,
+        "util_min": min(values),
+        "util_max": max(values),
+        **_percentiles(levels, total),
+        "util_zero_fraction": share(lambda value: value == 0),
+        "util_low_fraction": share(lambda value: value < LOW),
+        "util_high_fraction": share(lambda value: value >= HIGH),
+        "util_dips": len(dips),
+        "util_longest_low_s": _longest_low_ms(levels) / 1000,
+        **_cycle(dips),
+    }
+
+
+def _percentiles(levels: Sequence[Level], total: float) -> Dict[str, Optional[Number]]:
+    """The smallest value that holds for at least the given share of the time."""
+    wanted = [("util_p5", 0.05), ("util_p10", 0.10), ("util_p50", 0.50), ("util_p90", 0.90)]
+    found: Dict[str, Optional[Number]] = {}
+    passed = 0.0
+    for level in sorted(levels, key=lambda level: level.value):
+        passed += level.end_ms - level.start_ms
+        while wanted and passed >= wanted[0][1] * total - 1e-6:
+            found[wanted.pop(0)[0]] = level.value
+    return found
+
+
+def _dips(levels: Sequence[Level], before: Optional[float]) -> List[float]:
+    """When utilisation fell from DIP_HIGH to DIP_LOW; what lies between changes nothing."""
+    was_high = before is not None and before >= DIP_HIGH
+    fallen = []
+    for level in levels:
+        if level.value >= DIP_HIGH:
+            was_high = True
+        elif level.value <= DIP_LOW and was_high:
+            was_high = False
+            fallen.append(level.start_ms)
+    return fallen
+
+
+def _cycle(dips: Sequence[float]) -> Dict[str, Optional[Number]]:
+    """Median seconds from dip to dip (two dips at least) and how much they vary (three at least)."""
+    gaps = sorted((later - earlier) / 1000 for earlier, later in zip(dips, dips[1:]))
+    if not gaps:
+        return {}
+    middle = len(gaps) // 2
+    median = gaps[middle] if len(gaps) % 2 else (gaps[middle - 1] + gaps[middle]) / 2
+    if len(gaps) < 2:
+        return {"util_cycle_s": median}
+    mean = sum(gaps) / len(gaps)
+    variance = sum((gap - mean) ** 2 for gap in gaps) / len(gaps)
+    return {"util_cycle_s": median, "util_cycle_cv": variance**0.5 / mean}
+
+
+def _longest_low_ms(levels: Sequence[Level]) -> float:
+    longest = run = 0.0
+    until: Optional[float] = None
+    for level in levels:
+        if level.value >= LOW:
+            run = 0.0
+        else:
+            length = level.end_ms - level.start_ms
+            run = run + length if until == level.start_ms else length
+            longest = max(longest, run)
+        until = level.end_ms
+    return longest
+
+
+def _power(pieces: Sequence[Piece], gpu: GPUInfo) -> Dict[str, Optional[Number]]:
+    read = [piece.reading.power_w for piece in pieces if piece.reading.power_w is not None]
+    return {
+        "power_w": _mean((piece.reading.power_w, piece.length_ms) for piece in pieces),
+        "power_min_w": min(read, default=None),
+        "power_max_w": max(read, default=None),
+        "energy_j": _energy_j(pieces, gpu.power_limit_w),
+    }
+
+
+def _energy_j(pieces: Sequence[Piece], limit_w: Optional[float]) -> Optional[float]:
+    """Joules of the observed time: the counter where it can be believed, else power x time; None if a piece has neither.
+
+    A sum with a piece missing would read as a GPU that drew nothing meanwhile.
+    """
+    total = 0.0
+    for piece in pieces:
+        watts = _counter_w(piece, limit_w)
+        if watts is None:
+            watts = _trapezoid_w(piece)
+        if watts is None:
+            return None
+        total += watts * piece.length_ms / 1000
+    return total
+
+
+def _counter_w(piece: Piece, limit_w: Optional[float]) -> Optional[float]:
+    """Average watts by the energy counter; None where it was reset (it fell) or claims more than the board can draw."""
+    if piece.following is None or piece.reading.energy_j is None or piece.following.energy_j is None:
+        return None
+    seconds = (piece.following.at_ms - piece.reading.at_ms) / 1000
+    watts = (piece.following.energy_j - piece.reading.energy_j) / seconds
+    if watts < 0 or (limit_w is not None and watts > MAX_POWER_OVER_LIMIT * limit_w):
+        return None
+    return watts
+
+
+def _trapezoid_w(piece: Piece) -> Optional[float]:
+    """Average of the power at both ends; the reading's own where no other came in time."""
+    first = piece.reading.power_w
+    second = piece.following.power_w if piece.following is not None else None
+    if first is None or second is None:
+        return first
+    span = (piece.following.at_ms - piece.reading.at_ms) if piece.following is not None else 1
+    middle = (piece.start_ms + piece.end_ms) / 2 - piece.reading.at_ms
+    return first + (second - first) * middle / span
+
+
+def _spin_fraction(pieces: Sequence[Piece], gpu: GPUInfo) -> Optional[float]:
+    """Share of the read time in which the GPU only waited in a kernel; None where model, limit or power is not known."""
+    idle_w = idle_power_w(gpu.model)
+    if idle_w is None or gpu.power_limit_w is None:
+        return None
+    ceiling_w = idle_w + SPIN_POWER_RATIO * (gpu.power_limit_w - idle_w)
+    judged = ((_is_spinning(piece.reading, ceiling_w), piece.length_ms) for piece in pieces)
+    return _mean(judged)
+
+
+def _is_spinning(reading: Reading, ceiling_w: float) -> Optional[float]:
+    """1.0 or 0.0; None where utilisation or power was not read."""
+    util = _utilisation_of(reading)
+    if util is None or reading.power_w is None:
+        return None
+    works = reading.means.get("tensor_active", 0.0) >= SPIN_TENSOR or reading.means.get("dram_active", 0.0) >= SPIN_DRAM
+    return float(util >= SPIN_UTIL and reading.power_w <= ceiling_w and not works)
+
+
+def _utilisation_of(reading: Reading) -> Optional[float]:
+    """Over the time since the reading before where the driver sampled it (as its power is), else the snapshot."""
+    if not reading.util_samples:
+        return reading.util
+    return sum(value for _, value in reading.util_samples) / len(reading.util_samples)
+
+
+def _means(readings: Sequence[Reading], start_ms: int, end_ms: int) -> Dict[str, Optional[Number]]:
+    """Columns that the source averaged itself: each value holds back to the one before it."""
+    columns: Dict[str, Optional[Number]] = {}
+    for name in sorted({name for reading in readings for name in reading.means}):
+        parts: List[Tuple[Optional[float], float]] = []
+        left = readings[0].at_ms
+        for reading in readings:
+            if name in reading.means:
+                overlap = min(end_ms, reading.at_ms) - max(start_ms, left)
+                if overlap > 0:
+                    parts.append((reading.means[name], overlap))
+                left = reading.at_ms
+        columns[name] = _mean(parts)
+        if name == "sm_active" and len(parts) > 1:
+            columns["sm_active_max"] = max(value for value, _ in parts if value is not None)
+    return columns
+
+
+def _other_columns(pieces: Sequence[Piece]) -> Dict[str, Optional[Number]]:
+    def mean(get: Callable[[Reading], Optional[float]]) -> Optional[float]:
+        return _mean((get(piece.reading), piece.length_ms) for piece in pieces)
+
+    return {
+        "memory_util_mean": mean(lambda reading: reading.memory_util),
+        "memory_used_bytes": _rounded(mean(lambda reading: reading.memory_used_bytes)),
+        "memory_reserved_bytes": _rounded(mean(lambda reading: reading.memory_reserved_bytes)),
+        "temperature_c": mean(lambda reading: reading.temperature_c),
+        "memory_temperature_c": mean(lambda reading: reading.memory_temperature_c),
+        "sm_clock_hz": mean(lambda reading: reading.sm_clock_hz),
+    }
+
+
+def _mean(parts: Iterable[Tuple[Optional[float], float]]) -> Optional[float]:
+    """Mean of the values that were read, weighted by milliseconds; None when none was."""
+    total = weight = 0.0
+    for value, length in parts:
+        if value is not None:
+            total += value * length
+            weight += length
+    return total / weight if weight else None
+
+
+def _rounded(value: Optional[float]) -> Optional[int]:
+    return None if value is None else round(value)
