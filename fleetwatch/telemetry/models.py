@@ -22,14 +22,14 @@ class Batch(models.Model):
     """A batch as received, in a table partitioned by `received_at` (migration SQL); dropped once sealed."""
 
     pk = models.CompositePrimaryKey("received_at", "id")
-    id = models.BigIntegerField()
+    id = models.BigIntegerField(help_text="from the sequence telemetry_batch_id_seq")
     received_at = models.DateTimeField()
     node_id = models.BigIntegerField()
     boot_id = models.CharField(max_length=128)
     boot_start_ms = models.BigIntegerField()
     sequence = models.BigIntegerField()
-    start_ms = models.BigIntegerField(help_text="corrected start of the first window")
-    end_ms = models.BigIntegerField(help_text="corrected end of the last window")
+    start_ms = models.BigIntegerField(null=True, help_text="corrected start of the first window; None = no window")
+    end_ms = models.BigIntegerField(null=True, help_text="corrected end of the last window; None = no window")
     offset_ms = models.BigIntegerField(default=0, help_text="clock correction to add to every time in the payload")
     quarantined = models.BooleanField(default=False, help_text="more than 5 minutes in the future: kept, not used")
     payload = models.BinaryField(help_text="gzip of the JSON")
@@ -69,9 +69,10 @@ class Chunk(models.Model):
     node_id = models.BigIntegerField()
     start = models.DateTimeField()
     end = models.DateTimeField()
-    version = models.PositiveSmallIntegerField()
+    version = models.PositiveSmallIntegerField(help_text="of the codec that packed it")
     window_count = models.PositiveIntegerField()
-    payload = models.BinaryField()
+    payload = models.BinaryField(help_text="GPU windows, packed")
+    host = models.BinaryField(default=b"", help_text="host samples, packed; empty = none")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["node_id", "start"], name="one_chunk_per_node_and_start")]
@@ -97,10 +98,10 @@ class HealthEvent(models.Model):
     gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, null=True, related_name="health_events")
     at_ms = models.BigIntegerField()
     kind = models.CharField(max_length=32)
-    code = models.IntegerField(null=True)
-    text = models.CharField(max_length=300, blank=True, default="")
+    code = models.BigIntegerField(null=True)
+    text = models.CharField(max_length=400, blank=True, default="")
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["node", "gpu", "at_ms", "kind", "code"], nulls_distinct=False, name="an_event_once")
-        ]
+        # read by: selectors.events, a node's events up to a time
+        indexes = [models.Index(fields=["node", "at_ms"], name="healthevent_by_node_and_time")]
+        constraints = [models.UniqueConstraint(fields=["node", "gpu", "at_ms", "kind", "code"], nulls_distinct=False, name="an_event_once")]

@@ -1,0 +1,170 @@
+"""The hot table's partitions, six hours of receipt each: made ahead, dropped behind.
+
+A partition goes only when every mark that names one of its batches is gone, so
+everything in it that counts is sealed. Nothing here deletes rows, and nothing
+waits for long: ingest never queues behind it.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import structlog
+from django.db import OperationalError, connection, transaction
+from django.db.backends.utils import CursorWrapper
+from psycopg import sql
+
+from fleetwatch.lib.sql import lock_key
+from fleetwatch.telemetry.models import SealMark
+
+log = structlog.get_logger()
+
+PARENT = "telemetry_batch"
+LENGTH = timedelta(hours=6)
+AHEAD = 8  # two days: beat may be down over a night, and inserts make what is missing anyway
+# A batch that is being stored now carries the time of its receipt: its partition must be well behind.
+BEHIND = timedelta(hours=1)
+LOCK_TIMEOUT = "2s"
+ATTACH = "ALTER TABLE {parent} ATTACH PARTITION {name} FOR VALUES FROM ({start}) TO ({end})"
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Batches received in [start, end)."""
+
+    name: str
+    start: datetime
+
+    @property
+    def end(self) -> datetime:
+        return self.start + LENGTH
+
+
+def partition_for(moment: datetime) -> Partition:
+    """The partition that takes a batch received at `moment`."""
+    utc = moment.astimezone(UTC)
+    start = utc.replace(hour=utc.hour // 6 * 6, minute=0, second=0, microsecond=0)
+    return Partition(f"{PARENT}_p{start:%Y%m%d%H}", start)
+
+
+def existing() -> list[Partition]:
+    """The attached partitions, oldest first; a half-detached one is not among them."""
+    return [_parsed(name) for name in _children(pending=False)]
+
+
+def ensure(now: datetime) -> int:
+    """How many partitions were made, so that those from `now` to two days ahead exist."""
+    made = [ensure_for(now + step * LENGTH) for step in range(AHEAD + 1)]
+    return sum(made)
+
+
+def ensure_for(moment: datetime) -> bool:
+    """True when the partition for `moment` was missing and has been made (in the caller's transaction, if any)."""
+    wanted = partition_for(moment)
+    if _is_attached(wanted.name):
+        return False
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(PARENT)])
+        attached = _is_attached(wanted.name)
+        if attached:
+            return False
+        if attached is None:
+            # CREATE TABLE ... PARTITION OF would lock the parent against every reader and writer; ATTACH does not.
+            _run(cursor, "CREATE TABLE {name} (LIKE {parent} INCLUDING ALL)", wanted)
+        _run(cursor, ATTACH, wanted)
+    log.info("partition made", name=wanted.name)
+    return True
+
+
+def drop_sealed(now: datetime) -> list[str]:
+    """Names of the partitions dropped: those that end an hour before `now` or earlier and are sealed whole.
+
+    Runs outside a transaction (DETACH CONCURRENTLY demands it). One that is in use is left for the next run.
+    """
+    _finish_interrupted()
+    old = [partition for partition in existing() if partition.end + BEHIND <= now]
+    return [partition.name for partition in old if not _is_needed(partition) and _drop(partition)]
+
+
+def _drop(partition: Partition) -> bool:
+    try:
+        _execute("ALTER TABLE {parent} DETACH PARTITION {name} CONCURRENTLY", partition)
+    except OperationalError as error:  # lock_timeout: someone reads it; the next run goes on from here
+        log.warning("partition in use, left for the next run", name=partition.name, error=str(error).strip())
+        return False
+    return _finish(partition)
+
+
+def _finish(partition: Partition) -> bool:
+    """Drops a detached partition, or attaches it again when a batch came in while it was being detached."""
+    if _is_needed(partition):
+        _attach_again(partition)
+        return False
+    _execute("DROP TABLE IF EXISTS {name}", partition)
+    log.info("partition dropped", name=partition.name)
+    return True
+
+
+def _finish_interrupted() -> None:
+    """Ends what a killed run left: half-detached partitions, and detached tables that nobody dropped."""
+    for name in _children(pending=True):
+        _execute("ALTER TABLE {parent} DETACH PARTITION {name} FINALIZE", _parsed(name))
+    for name in _detached():
+        _finish(_parsed(name))
+
+
+def _attach_again(partition: Partition) -> None:
+    _execute(ATTACH, partition)
+    log.warning("partition attached again: it holds unsealed batches", name=partition.name)
+
+
+def _execute(statement: str, partition: Partition) -> None:
+    """Runs one statement about a partition with a short lock timeout, in autocommit."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('lock_timeout', %s, false)", [LOCK_TIMEOUT])
+        try:
+            _run(cursor, statement, partition)
+        finally:
+            cursor.execute("RESET lock_timeout")
+
+
+def _run(cursor: CursorWrapper, statement: str, partition: Partition) -> None:
+    names = {"name": sql.Identifier(partition.name), "parent": sql.Identifier(PARENT)}
+    cursor.execute(sql.SQL(statement).format(**names, start=sql.Literal(partition.start), end=sql.Literal(partition.end)))
+
+
+def _is_needed(partition: Partition) -> bool:
+    """True while a mark names a batch received in the partition's time."""
+    return SealMark.objects.filter(batch_received_at__gte=partition.start, batch_received_at__lt=partition.end).exists()
+
+
+def _is_attached(name: str) -> bool | None:
+    """True for a partition, False for a table that was one (a killed run left it), None when there is no such table."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT relispartition FROM pg_class WHERE oid = to_regclass(%s)", [name])
+        row = cursor.fetchone()
+        return bool(row[0]) if row else None
+
+
+def _children(*, pending: bool) -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT relname FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid"
+            " WHERE inhparent = %s::regclass AND inhdetachpending = %s ORDER BY relname",
+            [PARENT, pending],
+        )
+        return [name for (name,) in cursor.fetchall()]
+
+
+def _detached() -> list[str]:
+    """Tables named as partitions that are no partition any more."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND NOT relispartition"
+            " AND relnamespace = current_schema()::regnamespace AND relname ~ %s ORDER BY relname",
+            [rf"^{PARENT}_p\d{{10}}$"],
+        )
+        return [name for (name,) in cursor.fetchall()]
+
+
+def _parsed(name: str) -> Partition:
+    return Partition(name, datetime.strptime(name.removeprefix(f"{PARENT}_p"), "%Y%m%d%H").replace(tzinfo=UTC))

@@ -1,0 +1,224 @@
+"""Writes of telemetry: batches as received, the marks of what is still to do, health events."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+import structlog
+from django.db import connection
+
+from agent import wire
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.telemetry import partitions, retention
+from fleetwatch.telemetry.models import Batch, HealthEvent, TouchedHour
+
+log = structlog.get_logger()
+
+# An agent clock within this of ours is left alone; so is one within this of the correction it already has.
+CLOCK_TOLERANCE_MS = 2_000
+# First key of the advisory locks taken per node, so that they meet no other lock of ours.
+POSTING_LOCK = 0x46570001
+
+
+def clock_offset(node_id: int, boot_id: str, measured_ms: int | None) -> int:
+    """Milliseconds to add to every time of a batch, from received-minus-sent (None = not sent).
+
+    0 within 2 s. Beyond, a boot keeps its correction while the measurement stays
+    within 2 s of it, so that windows of one boot do not jitter against each other.
+    """
+    if measured_ms is None or abs(measured_ms) <= CLOCK_TOLERANCE_MS:
+        return 0
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_offset_ms FROM telemetry_receivedsequence WHERE node_id = %s AND boot_id = %s", [node_id, boot_id])
+        row = cursor.fetchone()
+    is_kept = row is not None and row[0] and abs(measured_ms - row[0]) <= CLOCK_TOLERANCE_MS
+    return int(row[0]) if is_kept else measured_ms
+
+
+def record_sequence(node: Node, batch: wire.Batch, *, offset_ms: int) -> bool:
+    """True when this (node, boot, sequence) is new; False for a duplicate, for ever.
+
+    Holds the boot's row until the caller's transaction ends, so of two equal
+    batches at once the second waits, and is a duplicate only if the first commits.
+    """
+    values = {
+        "node": node.pk,
+        "boot": batch.boot_id,
+        "boot_start": batch.boot_start_ms,
+        "offset": offset_ms,
+        "sequence": batch.sequence,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO telemetry_receivedsequence AS kept (node_id, boot_id, boot_start_ms, clock_offset_ms, received)
+            VALUES (%(node)s, %(boot)s, %(boot_start)s, %(offset)s,
+                    int8multirange(int8range(%(sequence)s::bigint, %(sequence)s::bigint + 1)))
+            ON CONFLICT (node_id, boot_id) DO UPDATE
+            SET received = kept.received + EXCLUDED.received, clock_offset_ms = EXCLUDED.clock_offset_ms
+            WHERE NOT kept.received @> %(sequence)s::bigint
+            RETURNING id
+            """,
+            values,
+        )
+        return cursor.fetchone() is not None
+
+
+def append_batch(node: Node, batch: wire.Batch, payload: bytes, *, offset_ms: int, received_at: datetime, quarantined: bool) -> Batch:
+    """The stored row. `payload` is the batch's JSON as gzip; `offset_ms` is what its times are corrected by.
+
+    A quarantined batch is kept but marks nothing. Hours whose columns retention
+    has deleted are not marked either: they are final.
+    """
+    partitions.ensure_for(received_at)
+    start_ms, end_ms = batch.start_ms, batch.end_ms
+    row = Batch(
+        received_at=received_at,
+        node_id=node.pk,
+        boot_id=batch.boot_id,
+        boot_start_ms=batch.boot_start_ms,
+        sequence=batch.sequence,
+        start_ms=None if start_ms is None else start_ms + offset_ms,
+        end_ms=None if end_ms is None else end_ms + offset_ms,
+        offset_ms=offset_ms,
+        quarantined=quarantined,
+        payload=payload,
+    )
+    hours = [] if quarantined else _sealable_hours(batch, offset_ms=offset_ms, received_at=received_at)
+    row.id = _insert(row, hours)
+    return row
+
+
+def store_events(node: Node, batch: wire.Batch, gpus: Mapping[int, GPU], *, offset_ms: int) -> int:
+    """How many events the batch names; one that is stored already stays as it is."""
+    rows = [
+        HealthEvent(
+            node=node,
+            gpu=None if event.get("gpu") is None else gpus[event["gpu"]],
+            at_ms=event["at_ms"] + offset_ms,
+            kind=event["kind"],
+            code=event.get("code"),
+            text=event.get("text") or "",
+        )
+        for event in batch.events
+    ]
+    HealthEvent.objects.bulk_create(rows, ignore_conflicts=True)
+    return len(rows)
+
+
+def touch_hours(node_id: int, spans_ms: Iterable[tuple[int, int]], *, received_at: datetime | None = None) -> int:
+    """How many hours were marked for posting: those that the half-open spans of milliseconds touch.
+
+    With `received_at`, hours whose columns retention has deleted are left out.
+    """
+    hours = {hour for start, end in spans_ms if start < end for hour in range(start // HOUR_MS, (end - 1) // HOUR_MS + 1)}
+    if received_at is not None:
+        hours = _not_final(hours, received_at)
+    TouchedHour.objects.bulk_create([TouchedHour(node_id=node_id, hour=from_ms(hour * HOUR_MS)) for hour in sorted(hours)])
+    return len(hours)
+
+
+def claim_touched(limit: int) -> list[tuple[int, datetime, list[int]]]:
+    """(node id, hour, ids of the marks) of at most `limit` hours to post, the longest waiting nodes first.
+
+    Call it inside the transaction that posts them. A node is claimed by one
+    worker at a time (its lock goes with the transaction), newest hours first;
+    marks made meanwhile are not among the ids and so survive.
+    """
+    claims: list[tuple[int, datetime, list[int]]] = []
+    for node_id in _waiting_nodes():
+        if len(claims) >= limit:
+            break
+        if try_node_lock(POSTING_LOCK, node_id):
+            claims.extend(_claim_hours(node_id, limit - len(claims)))
+    return claims
+
+
+def release_touched(mark_ids: Iterable[int]) -> int:
+    """How many marks were deleted: exactly the claimed ones, in the transaction that posted them."""
+    deleted, _ = TouchedHour.objects.filter(pk__in=list(mark_ids)).delete()
+    return deleted
+
+
+def try_node_lock(purpose: int, node_id: int) -> bool:
+    """True when this transaction now alone does `purpose` for the node; never waits."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", [purpose, node_id % 2**31])
+        return bool(cursor.fetchone()[0])
+
+
+def _insert(row: Batch, hours: list[datetime]) -> int:
+    """The new row's id; the row and its seal marks in one statement."""
+    columns = [
+        "received_at",
+        "node_id",
+        "boot_id",
+        "boot_start_ms",
+        "sequence",
+        "start_ms",
+        "end_ms",
+        "offset_ms",
+        "quarantined",
+        "payload",
+    ]
+    values = {name: getattr(row, name) for name in columns}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            WITH stored AS (
+                INSERT INTO telemetry_batch
+                    (received_at, node_id, boot_id, boot_start_ms, sequence, start_ms, end_ms, offset_ms, quarantined, payload)
+                VALUES
+                    (%(received_at)s, %(node_id)s, %(boot_id)s, %(boot_start_ms)s, %(sequence)s, %(start_ms)s, %(end_ms)s,
+                     %(offset_ms)s, %(quarantined)s, %(payload)s)
+                RETURNING id, received_at, node_id
+            ), marked AS (
+                INSERT INTO telemetry_sealmark (node_id, hour, batch_id, batch_received_at)
+                SELECT node_id, unnest(%(hours)s::timestamptz[]), id, received_at FROM stored
+            )
+            SELECT id FROM stored
+            """,
+            values | {"hours": hours},
+        )
+        return int(cursor.fetchone()[0])
+
+
+def _sealable_hours(batch: wire.Batch, *, offset_ms: int, received_at: datetime) -> list[datetime]:
+    """The hours in which windows or host samples of the batch start, but those that are final."""
+    starts = [*batch.windows["start_ms"], *batch.host.get("start_ms", [])]
+    hours = {(start + offset_ms) // HOUR_MS for start in starts}
+    kept = _not_final(hours, received_at)
+    if len(kept) < len(hours):
+        log.warning("windows older than the retention left out", node=batch.node, hours=len(hours) - len(kept))
+    return [from_ms(hour * HOUR_MS) for hour in sorted(kept)]
+
+
+def _not_final(hours: set[int], received_at: datetime) -> set[int]:
+    first = to_ms(retention.horizon(received_at)) // HOUR_MS
+    return {hour for hour in hours if hour >= first}
+
+
+def _waiting_nodes() -> list[int]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT node_id FROM telemetry_touchedhour GROUP BY node_id ORDER BY min(id)")
+        return [node_id for (node_id,) in cursor.fetchall()]
+
+
+def _claim_hours(node_id: int, limit: int) -> list[tuple[int, datetime, list[int]]]:
+    marks: dict[datetime, list[int]] = defaultdict(list)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT id, hour FROM telemetry_touchedhour
+            WHERE node_id = %(node)s AND hour IN (
+                SELECT DISTINCT hour FROM telemetry_touchedhour WHERE node_id = %(node)s ORDER BY hour DESC LIMIT %(limit)s
+            )
+            ORDER BY hour
+            FOR UPDATE SKIP LOCKED
+            """,
+            {"node": node_id, "limit": limit},
+        )
+        for mark_id, hour in cursor.fetchall():
+            marks[hour].append(mark_id)
+    return [(node_id, hour, ids) for hour, ids in marks.items()]

@@ -1,0 +1,211 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db import transaction
+
+from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.telemetry import partitions, selectors, services
+from fleetwatch.telemetry.models import HealthEvent, ReceivedSequence, SealMark, TouchedHour
+from tests.telemetry.factories import HOUR, HOUR_START_MS, make_batch, make_node, store
+from tests.telemetry.threads import in_another_connection
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_sequence_is_new_once():
+    node = make_node()
+    first, second = make_batch(node, sequence=1), make_batch(node, sequence=2)
+
+    answers = [services.record_sequence(node, batch, offset_ms=0) for batch in (first, second, first, second)]
+
+    assert answers == [True, True, False, False]
+    assert ReceivedSequence.objects.get().received == [(1, 3)]
+
+
+def test_sequences_in_any_order_leave_the_same_row():
+    node = make_node()
+
+    for sequence in (7, 3, 5, 4, 3, 6):
+        services.record_sequence(node, make_batch(node, sequence=sequence), offset_ms=0)
+
+    assert ReceivedSequence.objects.get().received == [(3, 8)]
+
+
+def test_a_new_boot_counts_its_sequences_anew():
+    node = make_node()
+    services.record_sequence(node, make_batch(node, sequence=1), offset_ms=0)
+
+    is_new = services.record_sequence(node, make_batch(node, sequence=1, boot_id="boot-b"), offset_ms=0)
+
+    assert is_new
+    assert ReceivedSequence.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_equal_batches_at_once_one_is_new():
+    node = make_node()
+    batch = make_batch(node)
+    with transaction.atomic():
+        mine = services.record_sequence(node, batch, offset_ms=0)
+        other = in_another_connection(lambda: services.record_sequence(node, batch, offset_ms=0))
+
+    assert mine is True
+    assert other.result(timeout=10) is False
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_second_of_two_equal_batches_is_new_when_the_first_fails():
+    node = make_node()
+    batch = make_batch(node)
+    with transaction.atomic():
+        services.record_sequence(node, batch, offset_ms=0)
+        other = in_another_connection(lambda: services.record_sequence(node, batch, offset_ms=0))
+        transaction.set_rollback(True)
+
+    assert other.result(timeout=10) is True
+
+
+def test_a_batch_marks_the_hours_in_which_its_windows_start():
+    node = make_node()
+
+    row = store(node, starts=[HOUR_START_MS + HOUR_MS - 10_000, HOUR_START_MS + HOUR_MS])
+
+    marks = SealMark.objects.order_by("hour")
+    assert [mark.hour for mark in marks] == [HOUR, HOUR + timedelta(hours=1)]
+    assert {mark.batch_id for mark in marks} == {row.id}
+    assert (row.start_ms, row.end_ms) == (HOUR_START_MS + HOUR_MS - 10_000, HOUR_START_MS + HOUR_MS + 10_000)
+
+
+def test_an_insert_makes_the_partition_it_needs():
+    node = make_node()
+    received_at = datetime(2031, 5, 6, 13, tzinfo=UTC)
+
+    store(node, received_at=received_at)
+
+    assert partitions.partition_for(received_at) in partitions.existing()
+
+
+def test_a_quarantined_batch_is_kept_and_marks_nothing():
+    node = make_node()
+
+    row = store(node, quarantined=True)
+
+    assert type(row).objects.filter(id=row.id, quarantined=True).exists()
+    assert not SealMark.objects.exists()
+
+
+def test_windows_older_than_the_retention_are_not_marked(settings):
+    settings.RAW_RETENTION_DAYS = 2
+    node = make_node()
+    received_at = HOUR + timedelta(days=2)
+
+    store(node, starts=[HOUR_START_MS - 1, HOUR_START_MS], received_at=received_at)
+
+    assert [mark.hour for mark in SealMark.objects.all()] == [HOUR]
+
+
+def test_a_batch_without_windows_is_stored_without_a_time():
+    row = store(make_node(), starts=[])
+
+    assert (row.start_ms, row.end_ms) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("kept_ms", "measured_ms", "used_ms"),
+    [
+        (None, None, 0),
+        (None, 2_000, 0),
+        (None, -2_001, -2_001),
+        (60_000, 61_999, 60_000),
+        (60_000, 62_001, 62_001),
+        (60_000, 1_500, 0),
+        (0, 2_500, 2_500),
+    ],
+)
+def test_a_clock_correction_is_kept_for_its_boot(kept_ms, measured_ms, used_ms):
+    node = make_node()
+    if kept_ms is not None:
+        services.record_sequence(node, make_batch(node), offset_ms=kept_ms)
+
+    assert services.clock_offset(node.pk, "boot-a", measured_ms) == used_ms
+
+
+def test_touching_marks_every_hour_a_span_overlaps():
+    node = make_node()
+
+    services.touch_hours(node.pk, [(HOUR_START_MS, HOUR_START_MS + HOUR_MS), (HOUR_START_MS - 1, HOUR_START_MS + 1), (5, 5)])
+
+    assert [mark.hour for mark in TouchedHour.objects.order_by("hour")] == [HOUR - timedelta(hours=1), HOUR]
+
+
+def test_touching_leaves_out_hours_that_are_final(settings):
+    settings.RAW_RETENTION_DAYS = 2
+    node = make_node()
+
+    services.touch_hours(node.pk, [(HOUR_START_MS - HOUR_MS, HOUR_START_MS + 1)], received_at=HOUR + timedelta(days=2, minutes=59))
+
+    assert [mark.hour for mark in TouchedHour.objects.all()] == [HOUR]
+
+
+def test_a_mark_made_after_the_claim_survives_the_release():
+    node = make_node()
+    services.touch_hours(node.pk, [(HOUR_START_MS, HOUR_START_MS + 1)])
+    with transaction.atomic():
+        [(node_id, hour, ids)] = services.claim_touched(10)
+        services.touch_hours(node.pk, [(HOUR_START_MS, HOUR_START_MS + 1)])
+        services.release_touched(ids)
+
+    assert (node_id, hour) == (node.pk, HOUR)
+    assert TouchedHour.objects.exclude(pk__in=ids).count() == 1
+    assert TouchedHour.objects.count() == 1
+
+
+def test_a_claim_is_bounded_and_takes_the_newest_hours_of_a_node_first():
+    node = make_node()
+    services.touch_hours(node.pk, [(HOUR_START_MS, HOUR_START_MS + 5 * HOUR_MS)])
+
+    with transaction.atomic():
+        claims = services.claim_touched(2)
+
+    assert [hour for _, hour, _ in claims] == [HOUR + timedelta(hours=3), HOUR + timedelta(hours=4)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_workers_never_claim_one_node_at_once():
+    first, second = make_node("a"), make_node("b")
+    services.touch_hours(first.pk, [(HOUR_START_MS, HOUR_START_MS + 2 * HOUR_MS)])
+    services.touch_hours(second.pk, [(HOUR_START_MS, HOUR_START_MS + 1)])
+
+    with transaction.atomic():
+        mine = services.claim_touched(1)
+        others = in_another_connection(transaction.atomic(lambda: services.claim_touched(10))).result(timeout=10)
+
+    assert [node_id for node_id, _, _ in mine] == [first.pk]
+    assert [node_id for node_id, _, _ in others] == [second.pk]
+
+
+def test_an_event_is_stored_once_and_corrected_by_the_clock():
+    node = make_node()
+    batch = make_batch(
+        node, events=[{"gpu": 0, "at_ms": 1_000, "kind": "xid", "code": 79, "text": "lost"}, {"at_ms": 2_000, "kind": "resumed"}]
+    )
+    gpus = dict(enumerate(node.gpus.order_by("index")))
+
+    for _ in range(2):
+        services.store_events(node, batch, gpus, offset_ms=500)
+
+    assert list(HealthEvent.objects.order_by("at_ms").values_list("gpu__index", "at_ms", "kind", "code")) == [
+        (0, 1_500, "xid", 79),
+        (None, 2_500, "resumed", None),
+    ]
+
+
+def test_events_and_boots_are_read_in_order_with_corrected_times():
+    node = make_node()
+    services.record_sequence(node, make_batch(node, boot_id="b", boot_start_ms=9_000), offset_ms=5_000)
+    services.record_sequence(node, make_batch(node, boot_id="a", boot_start_ms=1_000), offset_ms=0)
+    batch = make_batch(node, events=[{"gpu": 1, "at_ms": 3_000, "kind": "gpu_lost"}, {"gpu": 1, "at_ms": 2_000, "kind": "xid", "code": 79}])
+    services.store_events(node, batch, dict(enumerate(node.gpus.order_by("index"))), offset_ms=0)
+
+    assert selectors.boots(node.pk) == [1_000, 14_000]
+    assert [event.kind for event in selectors.events(node.pk, 3_000)] == ["xid"]
