@@ -14,6 +14,8 @@ _runtime = None if env.text("DATABASE_URL") else env.read_runtime(DATA_DIR)
 
 DEBUG = env.boolean("FLEETWATCH_DEBUG", False)
 SECRET_KEY = env.text("SECRET_KEY") or (_runtime.secret_key if _runtime else "")
+# Older SECRET_KEYs, comma-separated: still open sessions and channel settings until `manage.py rotate_secrets` was run.
+SECRET_KEY_FALLBACKS = env.words("FLEETWATCH_SECRET_KEYS", [])
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS", [])
 # The address people and agents use; install commands and links in messages carry it.
@@ -119,6 +121,11 @@ ALLAUTH_TRUSTED_PROXY_COUNT = env.integer("FLEETWATCH_TRUSTED_PROXIES", 0, low=0
 STATIC_URL = "/static/"
 STATIC_ROOT = Path(env.text("FLEETWATCH_STATIC_ROOT", str(BASE_DIR / "staticfiles")))
 STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.FileSystemFinder",
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "fleetwatch.dashboard.finders.PlotlyFinder",
+]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
@@ -146,6 +153,8 @@ if BEHIND_TLS_PROXY:
     SECURE_HSTS_SECONDS = 31_536_000
 
 EMAIL_TIMEOUT = 15
+# Self-hosted chat and mail servers mostly have private addresses; metadata and link-local ones are refused in any case.
+ALLOW_PRIVATE_WEBHOOKS = env.boolean("FLEETWATCH_ALLOW_PRIVATE_WEBHOOKS", True)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024 + 65_536
 
 # Days kept: hot batches go as soon as they are sealed; these are for what follows.
@@ -162,9 +171,9 @@ structlog.configure(
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
-        structlog.processors.JSONRenderer() if env.boolean("FLEETWATCH_LOG_JSON", False) else structlog.processors.KeyValueRenderer(
-            key_order=["timestamp", "level", "event"]
-        ),
+        structlog.processors.JSONRenderer()
+        if env.boolean("FLEETWATCH_LOG_JSON", False)
+        else structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
     ],
     logger_factory=structlog.PrintLoggerFactory(),
     cache_logger_on_first_use=True,

@@ -6,9 +6,10 @@ from django.db import models
 class Channel(models.Model):
     """One way to reach people. `config` is encrypted; a permanent error disables it, visibly."""
 
-    kind = models.CharField(max_length=32, help_text="slack, email")
-    name = models.CharField(max_length=100)
-    config = models.BinaryField(help_text="encrypted JSON of the transport's settings")
+    kind = models.CharField(max_length=32, help_text="kind of one of transports.TRANSPORTS")
+    name = models.CharField(max_length=100, unique=True)
+    config = models.BinaryField(help_text="encrypted JSON of the transport's settings (secrets.py)")
+    gets_digest = models.BooleanField(default=False, help_text="the weekly digest goes here")
     is_enabled = models.BooleanField(default=True)
     disabled_reason = models.CharField(max_length=300, blank=True, default="")
     created_at = models.DateTimeField()
@@ -24,14 +25,17 @@ class Delivery(models.Model):
 
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="deliveries")
     key = models.CharField(max_length=200, help_text="what this send is about, e.g. incident/7/opened")
-    message = models.JSONField()
+    message = models.JSONField(help_text="message.Message")
     state = models.CharField(max_length=16, default=State.PENDING)
     attempts = models.PositiveIntegerField(default=0)
-    next_attempt_at = models.DateTimeField()
+    next_attempt_at = models.DateTimeField(help_text="not before; while someone sends it, the end of the claim")
     sent_at = models.DateTimeField(null=True)
     last_answer = models.CharField(max_length=300, blank=True, default="")
     created_at = models.DateTimeField()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["channel", "key"], name="one_delivery_per_channel_and_key")]
-        indexes = [models.Index(fields=["state", "next_attempt_at"], name="delivery_due")]
+        indexes = [
+            # read by: deliver_due, which takes the oldest pending one of each channel; the channel's last deliveries
+            models.Index(fields=["channel", "state", "id"], name="delivery_by_channel"),
+        ]

@@ -1,0 +1,205 @@
+"""The one HTTP client out: bounded in time and size, and careful about where it goes.
+
+The name is resolved once, every address it has is judged, and the connection goes to a
+judged address: a name that changes its answer in between leads nowhere else. Redirects
+are answers, never followed. Addresses and bodies are never logged: a webhook's address
+is its secret.
+"""
+
+import http.client
+import ipaddress
+import json as json_module
+import socket
+import ssl
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+MAX_ANSWER_BYTES = 64 * 1024  # a webhook's answer is a word or a small JSON
+MAX_URL = 2000
+USER_AGENT = "FleetWatch"
+
+# Cloud metadata services and link-local neighbours: nothing a person would want a message sent to.
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html (169.254.169.254, fd00:ec2::254),
+# https://www.alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata (100.100.100.200),
+# https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
+NEVER = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        "0.0.0.0/8", "169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32", "224.0.0.0/4", "255.255.255.255/32",
+        "::/128", "fe80::/10", "fd00:ec2::254/128", "ff00::/8",
+    )
+)  # fmt: skip
+NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+FAILURES: tuple[tuple[type[Exception], str], ...] = (
+    (ssl.SSLError, "TLS failed: does it speak https?"),
+    (ConnectionRefusedError, "refused the connection"),
+    (ConnectionError, "closed the connection"),
+    (http.client.HTTPException, "closed the connection or answered something that is not HTTP"),
+)
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class OutboundError(Exception):
+    """No answer came: refused before it was sent, unreachable, or too slow. Names the host, never the whole address."""
+
+
+class ForbiddenAddressError(OutboundError):
+    """This address is never called; trying again changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the other side answered; header names are lower case, text is cut at 64 KiB."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+
+def check_url(url: str) -> SplitResult:
+    """The parts of an http or https address. Raises ValueError with a sentence for people."""
+    if len(url) > MAX_URL or any(character.isspace() or not character.isprintable() for character in url):
+        raise ValueError("is no web address")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ValueError("is no web address") from None
+    if parts.scheme not in ("http", "https"):
+        raise ValueError("must begin with https:// or http://")
+    if not parts.hostname or port == 0:
+        raise ValueError("names no host")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("must not carry a user name or password")
+    return parts
+
+
+def resolve(host: str, port: int, *, allow_private: bool) -> list[str]:
+    """The host's addresses in the resolver's order, all of them judged.
+
+    Raises ForbiddenAddressError when any of them may not be called, OutboundError when the name is unknown.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise OutboundError(f"{host}: the name is unknown") from error
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    for address in addresses:
+        _judge(host, ipaddress.ip_address(address.partition("%")[0]), allow_private=allow_private)
+    return addresses
+
+
+def post(
+    url: str,
+    *,
+    json: Any = None,
+    data: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout_s: float = 10.0,
+    allow_private: bool = True,
+) -> Answer:
+    """The answer to a POST of `json` or `data`; the whole call takes at most about `timeout_s` after the name is resolved.
+
+    Raises ValueError for an address that is none, ForbiddenAddressError, OutboundError when no answer came.
+    """
+    parts = check_url(url)
+    host = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    addresses = resolve(host, port, allow_private=allow_private)
+    body = json_module.dumps(json).encode() if json is not None else data or b""
+    sent = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", "Connection": "close", **(headers or {})}
+    if json is not None:
+        sent["Content-Type"] = "application/json; charset=utf-8"
+    connection = _Pinned(host, port, addresses=addresses, tls=parts.scheme == "https", timeout_s=timeout_s)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return _exchange(connection, path, body, sent, timeout_s=timeout_s)
+
+
+class _Pinned(http.client.HTTPConnection):
+    """A connection to a judged address of the host; TLS, where asked for, is verified against the host's name."""
+
+    def __init__(self, host: str, port: int, *, addresses: list[str], tls: bool, timeout_s: float) -> None:
+        super().__init__(host, port, timeout=timeout_s)
+        self.default_port = 443 if tls else 80  # decides whether the Host header carries the port
+        self._addresses = addresses
+        self._tls = tls
+        self._wire: socket.socket | None = None  # http.client forgets its own while the answer is still read
+
+    def connect(self) -> None:
+        self.sock = self._wire = self._reach()
+        if self._tls:
+            self.sock = self._wire = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
+
+    def cut(self) -> None:
+        """Ends whatever is being waited for."""
+        if self._wire is not None:
+            with suppress(OSError):  # already closed
+                self._wire.shutdown(socket.SHUT_RDWR)
+
+    def _reach(self) -> socket.socket:
+        for address in self._addresses[:-1]:
+            try:
+                return socket.create_connection((address, self.port), self.timeout)
+            except OSError:
+                continue
+        return socket.create_connection((self._addresses[-1], self.port), self.timeout)
+
+
+def _exchange(connection: _Pinned, path: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float) -> Answer:
+    late = threading.Event()
+
+    def stop() -> None:
+        late.set()
+        connection.cut()
+
+    # A socket's time-out is per read: one byte every few seconds would hold a worker for hours.
+    timer = threading.Timer(timeout_s, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        connection.request("POST", path, body=body, headers=dict(headers))
+        response = connection.getresponse()
+        text = response.read(MAX_ANSWER_BYTES).decode("utf-8", "replace")
+        if late.is_set():
+            raise TimeoutError
+        return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, text)
+    except (OSError, http.client.HTTPException) as error:
+        raise OutboundError(f"{connection.host}: {_why(error, late=late.is_set(), timeout_s=timeout_s)}") from error
+    finally:
+        timer.cancel()
+        connection.close()
+
+
+def _why(error: Exception, *, late: bool, timeout_s: float) -> str:
+    """The failure in words that carry no part of the address's path."""
+    if late or isinstance(error, TimeoutError):
+        return f"no answer within {timeout_s:g} s"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({error.verify_message})"
+    for kind, words in FAILURES:
+        if isinstance(error, kind):
+            return words
+    return (error.strerror if isinstance(error, OSError) else None) or "the connection failed"
+
+
+def _judge(host: str, address: Address, *, allow_private: bool) -> None:
+    inner = _inside(address)
+    if any(inner in network for network in NEVER if network.version == inner.version):
+        raise ForbiddenAddressError(f"{host} leads to {inner}: link-local, metadata and multicast addresses are never called")
+    if not allow_private and not inner.is_global:
+        raise ForbiddenAddressError(f"{host} leads to the private address {inner}; FLEETWATCH_ALLOW_PRIVATE_WEBHOOKS is off")
+
+
+def _inside(address: Address) -> Address:
+    """The IPv4 address that an IPv6 one stands for (mapped, 6to4, NAT64), else itself."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.ipv4_mapped or address.sixtofour or address

@@ -1,0 +1,49 @@
+"""Channel settings at rest: encrypted JSON. Pure, but for cryptography's own randomness.
+
+Keys are derived from SECRET_KEY (encrypts) and from the older keys in FLEETWATCH_SECRET_KEYS
+(still decrypt). To change the key: put the new one in SECRET_KEY, the old one in
+FLEETWATCH_SECRET_KEYS, restart, run `manage.py rotate_secrets`, then drop the old one.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+
+PURPOSE = b"fw.notify.config"  # a key for one purpose: the same secret signs sessions too; 16 bytes is BLAKE2's limit
+
+
+class SecretsUnreadableError(Exception):
+    """Stored settings were encrypted by a key that is neither SECRET_KEY nor in FLEETWATCH_SECRET_KEYS."""
+
+
+def keyring(keys: Sequence[str]) -> MultiFernet:
+    """Encrypts by the first key, decrypts by any."""
+    return MultiFernet([Fernet(_derived(key)) for key in keys])
+
+
+def encrypt(config: Mapping[str, str], ring: MultiFernet) -> bytes:
+    """The settings, unreadable without the key."""
+    return ring.encrypt(json.dumps(dict(config), sort_keys=True).encode())
+
+
+def decrypt(stored: bytes, ring: MultiFernet) -> dict[str, str]:
+    """The settings in the clear. Raises SecretsUnreadableError."""
+    try:
+        return dict(json.loads(ring.decrypt(stored)))
+    except InvalidToken as error:
+        raise SecretsUnreadableError("no key in SECRET_KEY or FLEETWATCH_SECRET_KEYS opens these settings; enter them again") from error
+
+
+def rotate(stored: bytes, ring: MultiFernet) -> bytes:
+    """The same settings, encrypted by the first key. Raises SecretsUnreadableError."""
+    try:
+        return ring.rotate(stored)
+    except InvalidToken as error:
+        raise SecretsUnreadableError("no key in SECRET_KEY or FLEETWATCH_SECRET_KEYS opens these settings; enter them again") from error
+
+
+def _derived(key: str) -> bytes:
+    return base64.urlsafe_b64encode(hashlib.blake2b(key.encode(), digest_size=32, person=PURPOSE).digest())

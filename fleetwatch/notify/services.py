@@ -1,0 +1,252 @@
+"""Writes of notify: channels, and the deliveries that wait for them."""
+
+import hashlib
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import structlog
+from cryptography.fernet import MultiFernet
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q
+
+from fleetwatch.notify import secrets
+from fleetwatch.notify.message import Message, one_line
+from fleetwatch.notify.models import Channel, Delivery
+from fleetwatch.notify.transports import transport
+from fleetwatch.notify.transports.base import ConfigError, MessageRefusedError, TransportError
+
+BACK_OFF_MINUTES = (1, 2, 4, 8, 16, 32, 60)  # then each hour
+JITTER = 0.2  # share of the wait: many deliveries that failed together do not come back together
+LONGEST_WAIT_S = 6 * 3600.0  # a Retry-After beyond this is taken as this
+GIVE_UP_AFTER = timedelta(hours=24)
+# A claim must outlive the send: SMTP has at most eight steps of 15 s. One call of deliver_due stops
+# claiming after its budget, because its claims count from the `now` it was given.
+BUDGET_S = 120.0
+CLAIM = timedelta(seconds=BUDGET_S + 180)
+MAX_ANSWER = 300
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult:
+    """How a test message went; `text` is for people."""
+
+    ok: bool
+    text: str
+
+
+def create_channel(kind: str, name: str, config: Mapping[str, str], *, now: datetime, gets_digest: bool = False) -> Channel:
+    """The new channel. Raises ConfigError with a sentence per field, ValueError for an unknown kind."""
+    valid = transport(kind).validate(config)
+    stored = secrets.encrypt(valid, _ring())
+    return Channel.objects.create(kind=kind, name=_free_name(name), config=stored, gets_digest=gets_digest, created_at=now)
+
+
+def update_channel(channel: Channel, name: str, config: Mapping[str, str], *, gets_digest: bool) -> Channel:
+    """The channel with new settings, working again. A secret left blank keeps its stored value. Raises ConfigError."""
+    way = transport(channel.kind)
+    typed = dict(config)
+    blank = [field.name for field in way.fields if field.is_secret and not typed.get(field.name)]
+    if blank:
+        kept = _readable_or_empty(channel)
+        typed |= {field: kept[field] for field in blank if field in kept}
+    channel.config = secrets.encrypt(way.validate(typed), _ring())
+    channel.name, channel.gets_digest = _free_name(name, besides=channel.pk), gets_digest
+    channel.is_enabled, channel.disabled_reason = True, ""
+    channel.save(update_fields=["config", "name", "gets_digest", "is_enabled", "disabled_reason"])
+    return channel
+
+
+def delete_channel(channel: Channel) -> None:
+    """Forgets the channel and its deliveries."""
+    channel.delete()
+
+
+def set_enabled(channel: Channel, is_enabled: bool) -> None:
+    """Switches the channel by hand; what waits goes out when it is switched on again within 24 hours."""
+    channel.is_enabled, channel.disabled_reason = is_enabled, "" if is_enabled else "switched off by hand"
+    channel.save(update_fields=["is_enabled", "disabled_reason"])
+
+
+def rotate_secrets() -> dict[str, int]:
+    """Re-encrypts every channel's settings by the first key; how many, and how many no key opens."""
+    did = {"rotated": 0, "unreadable": 0}
+    with transaction.atomic():
+        for channel in Channel.objects.select_for_update():
+            try:
+                channel.config = secrets.rotate(bytes(channel.config), _ring())
+            except secrets.SecretsUnreadableError:
+                did["unreadable"] += 1
+                continue
+            channel.save(update_fields=["config"])
+            did["rotated"] += 1
+    return did
+
+
+def config_of(channel: Channel) -> dict[str, str]:
+    """The channel's settings in the clear. Raises SecretsUnreadableError."""
+    return secrets.decrypt(bytes(channel.config), _ring())
+
+
+def enqueue(channels: Iterable[Channel], message: Message, *, key: str, now: datetime) -> int:
+    """How many deliveries were newly queued: one per channel, none where `key` was queued before.
+
+    A switched-off channel gets its row too, so that people see what did not reach them.
+    """
+    wanted = list(channels)
+    known = set(Delivery.objects.filter(channel__in=wanted, key=key).values_list("channel_id", flat=True))
+    fresh = [
+        Delivery(channel=channel, key=key, message=message.to_json(), next_attempt_at=now, created_at=now)
+        for channel in wanted
+        if channel.pk not in known
+    ]
+    Delivery.objects.bulk_create(fresh, ignore_conflicts=True)
+    return len(fresh)
+
+
+def test_send(channel: Channel, now: datetime) -> SendResult:
+    """Sends a test message at once, also through a switched-off channel; success switches it on again."""
+    message = Message(
+        title=f"Test from FleetWatch: {channel.name}",
+        summary="This channel works: alerts and reports will look like this.",
+        fields=(("Channel", channel.name), ("Sent", f"{now:%Y-%m-%d %H:%M} UTC")),
+        url=settings.PUBLIC_URL,
+    )
+    try:
+        said = _send(channel, message, identity=_identity(channel.pk, f"test/{now.isoformat()}"))
+    except TransportError as error:
+        if error.permanent:
+            _disable(channel, str(error))
+        return SendResult(False, one_line(str(error), MAX_ANSWER))
+    if not channel.is_enabled:
+        set_enabled(channel, True)
+    return SendResult(True, said)
+
+
+def deliver_due(
+    now: datetime, limit: int, *, clock: Callable[[], float] = time.monotonic, dice: Callable[[], float] = random.random
+) -> dict[str, int]:
+    """What became of at most `limit` deliveries that are due: sent, retry, failed; disabled counts channels.
+
+    Each channel's deliveries go out in the order they were queued, one at a time: "resolved"
+    never overtakes "opened". A claim is a row's `next_attempt_at` moved ahead, so no transaction
+    is open while something is sent, and a killed worker's claim ends by itself. A worker that dies
+    between the send and its note sends again: at least once, never silently not at all.
+    """
+    did = {"sent": 0, "retry": 0, "failed": 0, "disabled": 0, "expired": _expire(now)}
+    started = clock()
+    for _ in range(limit):
+        delivery = _claim(now) if clock() - started < BUDGET_S else None
+        if delivery is None:
+            break
+        outcome = _attempt(delivery, now, jitter=dice())
+        did[outcome] += 1
+        did["disabled"] += not delivery.channel.is_enabled
+    return did
+
+
+def wait_s(attempts: int, *, retry_after_s: float | None, jitter: float) -> float:
+    """Seconds until the next try after `attempts` failed ones; `jitter` is 0 to 1. Never before Retry-After."""
+    minutes = BACK_OFF_MINUTES[min(attempts, len(BACK_OFF_MINUTES)) - 1]
+    usual = minutes * 60 * (1 - JITTER + 2 * JITTER * jitter)
+    return usual if retry_after_s is None else min(max(retry_after_s, 1.0), LONGEST_WAIT_S)
+
+
+def _claim(now: datetime) -> Delivery | None:
+    """The delivery to try next, ours until `now` + CLAIM; None when nothing is due."""
+    earlier = Delivery.objects.filter(channel=OuterRef("channel"), state=Delivery.State.PENDING, pk__lt=OuterRef("pk"))
+    with transaction.atomic():
+        delivery = (
+            Delivery.objects.filter(~Exists(earlier), state=Delivery.State.PENDING, next_attempt_at__lte=now, channel__is_enabled=True)
+            .select_related("channel")
+            .order_by("next_attempt_at", "pk")
+            .select_for_update(skip_locked=True, of=("self",))
+            .first()
+        )
+        if delivery is None:
+            return None
+        delivery.attempts += 1
+        delivery.next_attempt_at = now + CLAIM
+        delivery.save(update_fields=["attempts", "next_attempt_at"])
+        return delivery
+
+
+def _attempt(delivery: Delivery, now: datetime, *, jitter: float) -> str:
+    """Sends one claimed delivery and notes what happened: sent, retry or failed."""
+    channel = delivery.channel
+    try:
+        said = _send(channel, Message.from_json(delivery.message), identity=_identity(channel.pk, delivery.key))
+    except MessageRefusedError as error:
+        return _note(delivery, Delivery.State.FAILED, str(error), now)
+    except TransportError as error:
+        if error.permanent:
+            _disable(channel, str(error))
+            return _note(delivery, Delivery.State.FAILED, str(error), now)
+        wait = timedelta(seconds=wait_s(delivery.attempts, retry_after_s=error.retry_after_s, jitter=jitter))
+        if now + wait > delivery.created_at + GIVE_UP_AFTER:
+            return _note(delivery, Delivery.State.FAILED, f"gave up after {delivery.attempts} tries: {error}", now)
+        return _note(delivery, Delivery.State.PENDING, str(error), now + wait)
+    return _note(delivery, Delivery.State.SENT, said, now)
+
+
+def _note(delivery: Delivery, state: Delivery.State, said: str, at: datetime) -> str:
+    """Writes the outcome, unless another worker claimed the row since: then that one's counts."""
+    answer = one_line(said, MAX_ANSWER)
+    Delivery.objects.filter(pk=delivery.pk, attempts=delivery.attempts, state=Delivery.State.PENDING).update(
+        state=state,
+        last_answer=answer,
+        next_attempt_at=at,
+        sent_at=at if state == Delivery.State.SENT else None,
+    )
+    outcome = "retry" if state == Delivery.State.PENDING else str(state.value)
+    log.info("delivery tried", delivery=delivery.pk, channel=delivery.channel_id, attempts=delivery.attempts, outcome=outcome)
+    return outcome
+
+
+def _send(channel: Channel, message: Message, *, identity: str) -> str:
+    try:
+        config = config_of(channel)
+    except secrets.SecretsUnreadableError as error:
+        raise TransportError(str(error), permanent=True) from error
+    return transport(channel.kind).send(config, message, identity=identity, allow_private=settings.ALLOW_PRIVATE_WEBHOOKS)
+
+
+def _disable(channel: Channel, reason: str) -> None:
+    channel.is_enabled, channel.disabled_reason = False, one_line(reason, MAX_ANSWER)
+    channel.save(update_fields=["is_enabled", "disabled_reason"])
+    log.warning("channel disabled", channel=channel.pk, kind=channel.kind, reason=channel.disabled_reason)
+
+
+def _expire(now: datetime) -> int:
+    """How many deliveries of switched-off channels were given up: older than 24 hours."""
+    stale = Q(state=Delivery.State.PENDING, channel__is_enabled=False, created_at__lte=now - GIVE_UP_AFTER)
+    return Delivery.objects.filter(stale).update(state=Delivery.State.FAILED, last_answer="the channel was switched off for 24 hours")
+
+
+def _free_name(name: str, *, besides: int | None = None) -> str:
+    wanted = one_line(name, 100)
+    if not wanted:
+        raise ConfigError({"name": "Name is needed"})
+    if any(pk != besides for pk in Channel.objects.filter(name=wanted).values_list("pk", flat=True)):
+        raise ConfigError({"name": f"There is already a channel called {wanted}"})
+    return wanted
+
+
+def _readable_or_empty(channel: Channel) -> dict[str, str]:
+    try:
+        return config_of(channel)
+    except secrets.SecretsUnreadableError:
+        return {}  # the form then asks for the secret again
+
+
+def _identity(channel_id: object, key: str) -> str:
+    return hashlib.sha256(f"{channel_id}/{key}".encode()).hexdigest()[:32]
+
+
+def _ring() -> MultiFernet:
+    return secrets.keyring([settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS])

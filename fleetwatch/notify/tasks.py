@@ -1,0 +1,16 @@
+"""The hands of notify."""
+
+from celery import shared_task
+from django.utils import timezone
+
+from fleetwatch.notify import services
+from fleetwatch.operations.services import record_run
+
+MAX_DELIVERIES_PER_RUN = 50
+
+
+@shared_task(ignore_result=True)
+def deliver_due() -> None:
+    """Sends what is due. Several may run at once: each claims its own rows."""
+    with record_run("notify.deliver") as did:
+        did.update(services.deliver_due(timezone.now(), MAX_DELIVERIES_PER_RUN))

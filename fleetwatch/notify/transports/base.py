@@ -1,0 +1,74 @@
+"""What every transport offers, and how it says that a message did not arrive."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from fleetwatch.notify.message import Message
+
+Config = dict[str, str]
+
+
+class TransportError(Exception):
+    """The message did not arrive. `permanent`: no message will, until a person mends the channel."""
+
+    def __init__(self, text: str, *, permanent: bool = False, retry_after_s: float | None = None) -> None:
+        super().__init__(text)
+        self.permanent = permanent
+        self.retry_after_s = retry_after_s
+
+
+class MessageRefusedError(TransportError):
+    """This message will never be taken; the channel itself works."""
+
+
+class ConfigError(ValueError):
+    """Settings that can't be used; `errors` says per field what to change."""
+
+    def __init__(self, errors: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"{name}: {text}" for name, text in errors.items()))
+        self.errors = dict(errors)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigField:
+    """One input of a channel's form. A secret is never shown again; left blank in an edit it stays."""
+
+    name: str
+    label: str
+    help: str = ""
+    is_required: bool = True
+    is_secret: bool = False
+    choices: tuple[tuple[str, str], ...] = ()
+    default: str = ""
+
+
+class Transport(Protocol):
+    """A way to reach people: one file, one object in TRANSPORTS."""
+
+    kind: str
+    label: str
+    fields: tuple[ConfigField, ...]
+
+    def validate(self, config: Mapping[str, str]) -> Config:
+        """The settings, trimmed and complete. Raises ConfigError."""
+        ...
+
+    def describe(self, config: Mapping[str, str]) -> str:
+        """Where messages go, in a few words and without any secret."""
+        ...
+
+    def send(self, config: Mapping[str, str], message: Message, *, identity: str, allow_private: bool) -> str:
+        """What the other side answered. `identity` is the same for every try of one delivery. Raises TransportError."""
+        ...
+
+
+def required(fields: tuple[ConfigField, ...], config: Mapping[str, str]) -> tuple[Config, dict[str, str]]:
+    """The fields' values (trimmed, defaults filled in) and an error for each required one that is missing or no choice."""
+    values = {field.name: str(config.get(field.name) or field.default).strip() for field in fields}
+    errors = {field.name: f"{field.label} is needed" for field in fields if field.is_required and not values[field.name]}
+    for field in fields:
+        allowed = [value for value, _ in field.choices]
+        if allowed and values[field.name] and values[field.name] not in allowed:
+            errors[field.name] = f"{field.label} must be one of {', '.join(allowed)}"
+    return values, errors

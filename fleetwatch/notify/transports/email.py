@@ -1,0 +1,171 @@
+"""E-mail through the organisation's own SMTP server, text and HTML in one message."""
+
+import smtplib
+from collections.abc import Mapping
+from email.utils import formatdate
+
+from django.core.exceptions import ValidationError
+from django.core.mail import EmailMultiAlternatives
+from django.core.mail.backends.smtp import EmailBackend
+from django.core.validators import validate_email
+from django.template.loader import render_to_string
+
+from fleetwatch.lib import outbound
+from fleetwatch.notify.message import Message, one_line
+from fleetwatch.notify.transports.base import Config, ConfigError, ConfigField, MessageRefusedError, TransportError, required
+
+TIMEOUT_S = 15  # per step of the SMTP dialogue
+MAX_SUBJECT = 180
+MAX_RECIPIENTS = 50
+SECURITY = (("starttls", "STARTTLS"), ("tls", "TLS from the start"), ("none", "none (readable on the way)"))
+USUAL_PORT = {"starttls": "587", "tls": "465", "none": "25"}
+
+
+class Email:
+    """Sends one message to all recipients of the channel."""
+
+    kind = "email"
+    label = "E-mail"
+    fields: tuple[ConfigField, ...] = (
+        ConfigField("host", "SMTP server"),
+        ConfigField("security", "Encryption", choices=SECURITY, default="starttls"),
+        ConfigField("port", "Port", help="Empty: 587 for STARTTLS, 465 for TLS, 25 for none.", is_required=False),
+        ConfigField("username", "User name", help="Empty: no log-in.", is_required=False),
+        ConfigField("password", "Password", is_required=False, is_secret=True),
+        ConfigField("sender", "From", help="fleetwatch@example.com"),
+        ConfigField("recipients", "To", help="One or more addresses, separated by commas."),
+    )
+
+    def validate(self, config: Mapping[str, str]) -> Config:
+        values, errors = required(self.fields, config)
+        values["port"] = values["port"] or USUAL_PORT.get(values["security"], "")
+        recipients = _addresses(values["recipients"])
+        if not values["port"].isdecimal() or not 1 <= int(values["port"]) <= 65535:
+            errors["port"] = "Port must be a number from 1 to 65535"
+        if values["host"] and not _is_host(values["host"]):
+            errors["host"] = "SMTP server must be a host name or an IP address, without https:// or a path"
+        if values["sender"] and not _is_address(values["sender"]):
+            errors["sender"] = f"{one_line(values['sender'], 80)} is no e-mail address"
+        if not recipients:
+            errors["recipients"] = "To is needed"
+        elif wrong := [address for address in recipients if not _is_address(address)]:
+            errors["recipients"] = f"{one_line(wrong[0], 80)} is no e-mail address"
+        if len(recipients) > MAX_RECIPIENTS:
+            errors["recipients"] = f"At most {MAX_RECIPIENTS} addresses; use a mailing list for more"
+        if bool(values["username"]) != bool(values["password"]):
+            errors["password" if values["username"] else "username"] = "User name and password go together"
+        if errors:
+            raise ConfigError(errors)
+        return {**values, "recipients": ", ".join(recipients)}
+
+    def describe(self, config: Mapping[str, str]) -> str:
+        return f"{config['recipients']} via {config['host']}:{config['port']}"
+
+    def send(self, config: Mapping[str, str], message: Message, *, identity: str, allow_private: bool) -> str:
+        host, port = config["host"], int(config["port"])
+        connection = EmailBackend(
+            host=host,
+            port=port,
+            username=config["username"] or None,
+            password=config["password"] or None,
+            use_tls=config["security"] == "starttls",
+            use_ssl=config["security"] == "tls",
+            timeout=TIMEOUT_S,
+        )
+        mail = compose(message, sender=config["sender"], recipients=_addresses(config["recipients"]), identity=identity)
+        try:
+            outbound.resolve(host, port, allow_private=allow_private)
+            refused = _deliver(connection, mail)
+        except outbound.ForbiddenAddressError as error:
+            raise TransportError(str(error), permanent=True) from error
+        except outbound.OutboundError as error:
+            raise TransportError(str(error)) from error
+        except (smtplib.SMTPException, OSError) as error:
+            raise _judged(error, host) from error
+        missed = ", ".join(f"{address}: {_said(code, text)}" for address, (code, text) in refused.items())
+        return f"accepted, but not for {missed}" if missed else "accepted"
+
+
+def compose(message: Message, *, sender: str, recipients: list[str], identity: str) -> EmailMultiAlternatives:
+    """The mail: text and HTML of the same message. A second try carries the same Message-ID, so that it can be recognised."""
+    shown = {"message": message, "head": message.rows[:1], "rows": message.rows[1:]}
+    domain = sender.rpartition("@")[2]
+    mail = EmailMultiAlternatives(
+        subject=one_line(message.title, MAX_SUBJECT),
+        body=render_to_string("notify/message.txt", shown),
+        from_email=f"FleetWatch <{sender}>",
+        to=recipients,
+        headers={
+            "Message-ID": f"<{identity}@{domain}>",
+            "Date": formatdate(),
+            "Auto-Submitted": "auto-generated",  # RFC 3834: no out-of-office answers, please
+            "X-Auto-Response-Suppress": "All",
+        },
+    )
+    mail.attach_alternative(render_to_string("notify/message.html", shown), "text/html")
+    return mail
+
+
+def _deliver(connection: EmailBackend, mail: EmailMultiAlternatives) -> dict[str, tuple[int, bytes]]:
+    """The recipients that the server refused while taking the message for the others.
+
+    Django's send_messages drops this list: a mistyped address would look delivered.
+    """
+    try:
+        connection.open()
+        raw = mail.message().as_bytes(linesep="\r\n")  # type: ignore[call-arg]  # Django's own messages take it
+        sender = mail.from_email.rpartition("<")[2].rstrip(">")
+        server = connection.connection
+        return dict(server.sendmail(sender, mail.recipients(), raw)) if server else {}
+    finally:
+        connection.close()
+
+
+def _judged(error: Exception, host: str) -> TransportError:
+    """What an SMTP failure means: RFC 5321 4.2.1, 4yz heals by itself, 5yz does not."""
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        refused = error.recipients
+        said = "; ".join(f"{address}: {_said(code, text)}" for address, (code, text) in refused.items())
+        return TransportError(f"{host} refused every recipient: {said}", permanent=all(code >= 500 for code, _ in refused.values()))
+    if isinstance(error, smtplib.SMTPResponseException):
+        return _judged_answer(error, host)
+    if isinstance(error, smtplib.SMTPNotSupportedError):
+        return TransportError(f"{host} does not offer what the channel asks for: {one_line(str(error))}", permanent=True)
+    if isinstance(error, TimeoutError):
+        return TransportError(f"{host}: no answer within {TIMEOUT_S} s")
+    return TransportError(f"{host}: {one_line(str(error)) or 'the connection failed'}")
+
+
+def _judged_answer(error: smtplib.SMTPResponseException, host: str) -> TransportError:
+    said = _said(error.smtp_code, error.smtp_error)
+    is_final = error.smtp_code >= 500
+    if isinstance(error, smtplib.SMTPAuthenticationError):
+        return TransportError(f"{host} refused the user name or password: {said}", permanent=is_final)
+    if isinstance(error, smtplib.SMTPSenderRefused):
+        return TransportError(f"{host} refused the sender {error.sender}: {said}", permanent=is_final)
+    if isinstance(error, smtplib.SMTPDataError) and is_final:
+        return MessageRefusedError(f"{host} did not take the message: {said}")
+    return TransportError(f"{host} answered {said}")
+
+
+def _said(code: int, text: bytes | str) -> str:
+    return f"{code} {one_line(text.decode('utf-8', 'replace') if isinstance(text, bytes) else text, 120)}"
+
+
+def _addresses(text: str) -> list[str]:
+    return list(dict.fromkeys(part.strip() for part in text.replace(";", ",").replace("\n", ",").split(",") if part.strip()))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        validate_email(text)
+    except ValidationError:
+        return False
+    return True
+
+
+def _is_host(text: str) -> bool:
+    return len(text) <= 253 and all(character.isalnum() or character in ".-:" for character in text)
+
+
+EMAIL = Email()

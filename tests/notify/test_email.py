@@ -1,0 +1,194 @@
+import socket
+
+import pytest
+
+from fleetwatch.notify.transports.base import ConfigError, MessageRefusedError, TransportError
+from fleetwatch.notify.transports.email import EMAIL
+from tests.notify.factories import message, smtp_config
+
+
+def send(config: dict[str, str], text=None) -> str:
+    return EMAIL.send(EMAIL.validate(config), text or message(), identity="abc", allow_private=True)
+
+
+def test_a_mail_arrives_as_text_and_html(smtp):
+    said = send(smtp_config(smtp.port, recipients="ana@example.com, ben@example.com"))
+
+    (mail,) = smtp.script.mails
+    text = mail.get_body(("plain",)).get_content()
+    html = mail.get_body(("html",)).get_content()
+    assert said == "accepted"
+    assert smtp.script.recipients == [["ana@example.com", "ben@example.com"]]
+    assert smtp.script.senders[0].startswith("FROM:<fleet@example.com>")
+    assert (mail["Subject"], mail["From"]) == ("idle · node-014 GPU 3, 4", "FleetWatch <fleet@example.com>")
+    assert (mail["Message-ID"], mail["Auto-Submitted"]) == ("<abc@example.com>", "auto-generated")
+    for part in (text, html):
+        for expected in (
+            "2 GPUs idle since 09:10 (3 h 20 m)",
+            "ana (nlp)",
+            "$21.60",
+            "0 %",
+            "Fix: scancel 48213",
+            "http://fleet.example/jobs/1",
+        ):
+            assert expected in part
+
+
+def test_log_in_works(smtp):
+    smtp.script.login = ("fleet", "pass word")
+
+    assert send(smtp_config(smtp.port, username="fleet", password="pass word")) == "accepted"
+
+
+def test_a_hostile_name_adds_no_header_and_no_markup(smtp):
+    send(smtp_config(smtp.port), message(title="job\r\nBcc: evil@example.com\r\n\r\n<b>", summary="<script>x</script>"))
+
+    (mail,) = smtp.script.mails
+    assert mail["Bcc"] is None
+    assert mail["Subject"] == "job Bcc: evil@example.com <b>"
+    assert "<script>" not in mail.get_body(("html",)).get_content()
+    assert "&lt;script&gt;" in mail.get_body(("html",)).get_content()
+    assert "<script>x</script>" in mail.get_body(("plain",)).get_content()
+
+
+def failing(config: dict[str, str]) -> TransportError:
+    with pytest.raises(TransportError) as caught:
+        send(config)
+    return caught.value
+
+
+def test_a_wrong_password_is_permanent_and_not_repeated_in_the_reason(smtp):
+    smtp.script.login = ("fleet", "right")
+
+    error = failing(smtp_config(smtp.port, username="fleet", password="wr0ng"))
+
+    assert error.permanent
+    assert str(error) == "127.0.0.1 refused the user name or password: 535 5.7.8 bad user name or password"
+
+
+def test_a_log_in_that_fails_for_now_heals(smtp):
+    smtp.script.login = ("fleet", "right")
+    smtp.script.answers["AUTH"] = "454 4.7.0 temporary authentication failure"
+
+    assert not failing(smtp_config(smtp.port, username="fleet", password="right")).permanent
+
+
+def test_a_server_without_log_in_cannot_take_a_password(smtp):
+    error = failing(smtp_config(smtp.port, username="fleet", password="x"))
+
+    assert error.permanent
+    assert "AUTH" in str(error)
+
+
+def test_a_server_without_starttls_is_permanent_and_gets_no_password(smtp):
+    smtp.script.login = ("fleet", "right")
+
+    error = failing(smtp_config(smtp.port, security="starttls", username="fleet", password="right"))
+
+    assert error.permanent
+    assert "STARTTLS" in str(error)
+    assert smtp.script.mails == []
+
+
+def test_every_recipient_refused_for_good_is_permanent(smtp):
+    smtp.script.answers["ana@example.com"] = "550 5.1.1 no such user"
+
+    error = failing(smtp_config(smtp.port))
+
+    assert error.permanent
+    assert str(error) == "127.0.0.1 refused every recipient: ana@example.com: 550 5.1.1 no such user"
+
+
+def test_a_recipient_refused_for_now_heals(smtp):
+    smtp.script.answers["ana@example.com"] = "450 4.2.1 greylisted"
+
+    assert not failing(smtp_config(smtp.port)).permanent
+
+
+def test_one_refused_recipient_of_two_is_named(smtp):
+    smtp.script.answers["ben@example.com"] = "550 5.1.1 no such user"
+
+    said = send(smtp_config(smtp.port, recipients="ana@example.com, ben@example.com"))
+
+    assert said == "accepted, but not for ben@example.com: 550 5.1.1 no such user"
+    assert smtp.script.recipients == [["ana@example.com"]]
+
+
+@pytest.mark.parametrize(("answer", "permanent"), [("550 5.7.1 sender not allowed", True), ("451 4.3.0 try later", False)])
+def test_a_refused_sender(smtp, answer, permanent):
+    smtp.script.answers["MAIL"] = answer
+
+    assert failing(smtp_config(smtp.port)).permanent is permanent
+
+
+def test_a_mail_refused_as_spam_says_nothing_about_the_channel(smtp):
+    smtp.script.answers["."] = "554 5.7.1 looks like spam"
+
+    error = failing(smtp_config(smtp.port))
+
+    assert isinstance(error, MessageRefusedError)
+    assert not error.permanent
+
+
+@pytest.mark.parametrize("key", ["CONNECT", "DATA", "."])
+def test_a_busy_server_heals(smtp, key):
+    smtp.script.answers[key] = "421 4.3.2 shutting down" if key == "CONNECT" else "452 4.3.1 out of space"
+
+    error = failing(smtp_config(smtp.port))
+
+    assert not error.permanent
+    assert not isinstance(error, MessageRefusedError)
+
+
+def test_no_server_heals():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    assert not failing(smtp_config(port)).permanent
+
+
+def test_an_unencrypted_server_where_tls_is_asked_for_gets_nothing(smtp):
+    error = failing(smtp_config(smtp.port, security="tls"))
+
+    assert not error.permanent
+    assert smtp.script.mails == []
+
+
+def test_a_metadata_address_is_no_mail_server():
+    assert failing(smtp_config(25, host="169.254.169.254")).permanent
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "error"),
+    [
+        ({"host": ""}, "host", "SMTP server is needed"),
+        ({"host": "https://mail.example.com"}, "host", "SMTP server must be a host name or an IP address, without https:// or a path"),
+        ({"port": "0"}, "port", "Port must be a number from 1 to 65535"),
+        ({"port": "65536"}, "port", "Port must be a number from 1 to 65535"),
+        ({"port": "smtp"}, "port", "Port must be a number from 1 to 65535"),
+        ({"security": "rot13"}, "security", "Encryption must be one of starttls, tls, none"),
+        ({"sender": "fleet"}, "sender", "fleet is no e-mail address"),
+        ({"sender": "a@example.com\r\nBcc: b@example.com"}, "sender", "a@example.com Bcc: b@example.com is no e-mail address"),
+        ({"recipients": "ana@example.com, ben"}, "recipients", "ben is no e-mail address"),
+        ({"recipients": " , "}, "recipients", "To is needed"),
+        ({"username": "ana"}, "password", "User name and password go together"),
+        ({"password": "x"}, "username", "User name and password go together"),
+    ],
+)
+def test_the_form_says_which_setting_is_wrong(changes, field, error):
+    with pytest.raises(ConfigError) as caught:
+        EMAIL.validate(smtp_config(25, **changes))
+
+    assert caught.value.errors[field] == error
+
+
+@pytest.mark.parametrize(("security", "port"), [("starttls", "587"), ("tls", "465"), ("none", "25")])
+def test_an_empty_port_is_the_usual_one(security, port):
+    assert EMAIL.validate(smtp_config(0, port="", security=security))["port"] == port
+
+
+def test_a_channel_is_described_without_its_password():
+    config = EMAIL.validate(smtp_config(587, username="fleet", password="s3cr3t"))
+
+    assert EMAIL.describe(config) == "ana@example.com via 127.0.0.1:587"
