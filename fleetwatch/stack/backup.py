@@ -19,6 +19,8 @@ from django.db import connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from psycopg import sql
 
+from fleetwatch.telemetry import partitions
+
 FORMAT = 1
 MANIFEST = "manifest.json"
 COPY_BYTES = 1 << 20
@@ -40,7 +42,8 @@ def write(path: Path, *, now: datetime, say: Say) -> None:
         with tarfile.open(partial, "w") as archive, transaction.atomic():
             _raw("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             tables = _tables()
-            manifest = {"format": FORMAT, "made_at": now.isoformat(), "migrations": _applied(), "tables": tables}
+            hot = [partition.start.isoformat() for partition in partitions.existing()]
+            manifest = {"format": FORMAT, "made_at": now.isoformat(), "migrations": _applied(), "tables": tables, "hot": hot}
             _add(archive, MANIFEST, io.BytesIO(json.dumps(manifest).encode()))
             for table, columns in tables.items():
                 _add_table(archive, table, columns)
@@ -66,6 +69,8 @@ def read(path: Path, *, say: Say) -> None:
     behind = {app: name for app, name in manifest["migrations"].items() if _latest().get(app) != name}
     for app, name in behind.items():
         call_command("migrate", app, name, interactive=False, verbosity=0)
+    for start in manifest["hot"]:  # a hot batch needs the partition of its time
+        partitions.ensure_for(datetime.fromisoformat(start))
     try:
         with tarfile.open(path) as archive, transaction.atomic():
             _empty(list(manifest["tables"]))

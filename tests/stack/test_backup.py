@@ -14,8 +14,11 @@ from fleetwatch.costs.models import Rate
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.stack import backup
+from fleetwatch.telemetry import partitions
+from fleetwatch.telemetry.models import Batch
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+LONG_AGO = datetime(2026, 10, 1, 7, tzinfo=UTC)
 QUIET = {"say": lambda _text: None}
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -29,6 +32,13 @@ def filled():
     Allocation.objects.create(gpu=gpu, job=job, source="slurm", share=None, asserted=[(0, 10), (20, 30)])
     Rate.objects.create(node=node, usd_per_gpu_hour=Decimal("3.141593"), valid_from=NOW, created_at=NOW)
     User.objects.create_user("ann", password="a-long-password-1")
+    partitions.ensure_for(LONG_AGO)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO telemetry_batch (received_at, node_id, boot_id, boot_start_ms, sequence, start_ms, end_ms, offset_ms, quarantined, payload)"
+            " VALUES (%s, %s, 'boot', 0, 1, 0, 10000, 0, false, '\\x00ff')",
+            [LONG_AGO, node.pk],
+        )
 
 
 def every_row() -> dict[str, list[tuple[object, ...]]]:
@@ -44,10 +54,13 @@ def test_a_restored_hub_has_every_row_of_the_backup_and_goes_on_numbering(filled
     before = every_row()
     backup.write(tmp_path / "hub.backup", now=NOW, **QUIET)
     call_command("flush", interactive=False, verbosity=0)
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP TABLE {partitions.partition_for(LONG_AGO).name}")
 
     backup.read(tmp_path / "hub.backup", **QUIET)
 
     assert every_row() == before
+    assert Batch.objects.get().received_at == LONG_AGO
     assert Allocation.objects.get().asserted == [(0, 10), (20, 30)]
     assert Node.objects.create(name="gpu-08").pk > Node.objects.get(name="gpu-07").pk
 
