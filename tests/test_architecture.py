@@ -100,6 +100,14 @@ def test_the_agent_imports_nothing_of_the_hub_and_nothing_installed_but_pynvml()
     assert pynvml <= {"agent.sources.nvml"}
 
 
+def test_the_agent_keeps_to_the_grammar_of_python_3_8():
+    for module, path in modules():
+        if module.startswith("agent"):
+            tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
+            newer = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Match | ast.TryStar)]
+            assert newer == [], module
+
+
 def test_nothing_imports_tasks_or_views_but_the_addresses():
     found = [
         f"{module} imports {imported}"
