@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # These read across everything; `demo` is also the only door to the simulator.
 ACROSS = {"dashboard", "api", "demo", "stack"}
-SIMULATOR = {"demo": {"agent.wire", "agent.sources.simulated"}}
+SIMULATOR = {"demo": {"agent"}}
 EDGES = ("tasks", "views", "urls", "admin", "commands")
 
 
