@@ -1,0 +1,225 @@
+"""What nvidia-smi prints, as readings: CSV of --query-gpu in any column order, and the XML of -q -x. Pure.
+
+Anything that is no number (`[N/A]`, `[Not Supported]`, `ERR!`, `[Unknown Error]`, a deprecation notice, nothing) is None.
+"""
+
+import re
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from agent.reading import GPUInfo, ProcessReading, Reading
+
+MIB = 1024 * 1024
+_FACTORS = {
+    "%": 0.01, "W": 1.0, "mW": 0.001, "B": 1.0, "KiB": 1024.0, "MiB": float(MIB), "GiB": 1024.0 * MIB,
+    "MHz": 1e6, "GHz": 1e9, "Hz": 1.0, "C": 1.0, "": 1.0,
+}  # fmt: skip
+_QUANTITY = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*([%A-Za-z]*)")
+_HEADER = re.compile(r"([^\[\]]+?)\s*(?:\[(.+)\])?")
+ENABLED, DISABLED = "Enabled", "Disabled"
+
+
+class Field(NamedTuple):
+    """A quantity: the names nvidia-smi has given it, best first, and the unit it is printed in without one."""
+
+    names: Tuple[str, ...]
+    unit: str
+
+
+UTIL = Field(("utilization.gpu",), "%")
+MEMORY_UTIL = Field(("utilization.memory",), "%")
+ENCODER = Field(("utilization.encoder",), "%")
+DECODER = Field(("utilization.decoder",), "%")
+MEMORY_USED = Field(("memory.used",), "MiB")
+MEMORY_RESERVED = Field(("memory.reserved",), "MiB")
+MEMORY_TOTAL = Field(("memory.total",), "MiB")
+POWER = Field(("power.draw", "power.draw.average", "power.draw.instant"), "W")
+POWER_LIMIT = Field(("enforced.power.limit", "power.limit", "power.default_limit"), "W")
+TEMPERATURE = Field(("temperature.gpu",), "C")
+MEMORY_TEMPERATURE = Field(("temperature.memory",), "C")
+SM_CLOCK = Field(("clocks.current.sm", "clocks.sm"), "MHz")
+SM_CLOCK_MAX = Field(("clocks.max.sm",), "MHz")
+
+
+@dataclass(frozen=True)
+class Table:
+    """The header of a CSV: column names without units, and the unit each had."""
+
+    names: Sequence[str]
+    units: Mapping[str, str]
+
+    def row(self, line: str) -> Optional[Dict[str, str]]:
+        """The line's cells by column name; None for a line that is no row of this table (torn, a notice, a header)."""
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) != len(self.names) or cells[0].split(" [")[0] == self.names[0]:
+            return None
+        return dict(zip(self.names, cells))
+
+    def value(self, row: Mapping[str, str], field: Field) -> Optional[float]:
+        """The first of the field's columns that holds a number, in base units; None when none does."""
+        for name in field.names:
+            found = quantity(row.get(name, ""), self.units.get(name) or field.unit)
+            if found is not None:
+                return found
+        return None
+
+    def count(self, row: Mapping[str, str], field: Field) -> Optional[int]:
+        """The same as a whole number (bytes)."""
+        value = self.value(row, field)
+        return None if value is None else round(value)
+
+    def ratio(self, row: Mapping[str, str], field: Field) -> Optional[float]:
+        """The same as a share; None when it is none."""
+        return _share(self.value(row, field))
+
+
+def table(header: str) -> Table:
+    """The table that this header line opens."""
+    matches = [_HEADER.fullmatch(cell.strip()) for cell in header.strip("\ufeff \r\n").split(",")]
+    cells = [(match.group(1), match.group(2) or "") if match else ("", "") for match in matches]
+    return Table([name for name, _ in cells], {name: unit for name, unit in cells if unit in _FACTORS})
+
+
+def is_header(line: str) -> bool:
+    """True for a line that names columns of --query-gpu."""
+    names = {cell.strip().split(" [")[0] for cell in line.strip("\ufeff \r\n").split(",")}
+    known = {name for field in (UTIL, MEMORY_UTIL, MEMORY_USED, POWER, TEMPERATURE, SM_CLOCK) for name in field.names}
+    return bool(names & known)
+
+
+def quantity(text: str, unit: str) -> Optional[float]:
+    """The number in base units, by its own unit or by the given one; None when the text is no number."""
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None:
+        return None
+    factor = _FACTORS.get(match.group(2) or unit)
+    if factor is None:
+        return None
+    number = float(match.group(1))
+    return number / 100 if factor == 0.01 else number * factor
+
+
+def csv_reading(columns: Table, row: Mapping[str, str], *, at_ms: int) -> Reading:
+    """The row as a reading."""
+    means = {"encoder_ratio": columns.ratio(row, ENCODER), "decoder_ratio": columns.ratio(row, DECODER)}
+    return Reading(
+        at_ms=at_ms,
+        util=columns.ratio(row, UTIL),
+        memory_util=columns.ratio(row, MEMORY_UTIL),
+        memory_used_bytes=columns.count(row, MEMORY_USED),
+        memory_reserved_bytes=columns.count(row, MEMORY_RESERVED),
+        power_w=columns.value(row, POWER),
+        temperature_c=columns.value(row, TEMPERATURE),
+        memory_temperature_c=columns.value(row, MEMORY_TEMPERATURE),
+        sm_clock_hz=columns.value(row, SM_CLOCK),
+        means={name: value for name, value in means.items() if value is not None},
+    )
+
+
+def csv_gpu(columns: Table, row: Mapping[str, str], *, uuid: str, index: Optional[int]) -> GPUInfo:
+    """The row's GPU, under the given name."""
+    return GPUInfo(
+        uuid=uuid,
+        index=index,
+        model=_known(row.get("name") or row.get("gpu_name")),
+        memory_total_bytes=columns.count(row, MEMORY_TOTAL),
+        power_limit_w=columns.value(row, POWER_LIMIT),
+        sm_clock_max_hz=columns.value(row, SM_CLOCK_MAX),
+        persistence={ENABLED: True, DISABLED: False}.get(row.get("persistence_mode", "")),
+        bus_id=_known(row.get("pci.bus_id") or row.get("gpu_bus_id")),
+        unread={name: "not_supported" for name, field in _UNREAD.items() if columns.value(row, field) is None},
+    )
+
+
+def csv_uuid(row: Mapping[str, str]) -> Optional[str]:
+    """The GPU's name for ever; None where the table has none."""
+    return _known(row.get("uuid") or row.get("gpu_uuid"))
+
+
+def csv_index(row: Mapping[str, str]) -> Optional[int]:
+    """The GPU's place on its node; None where the table has none."""
+    text = row.get("index", "")
+    return int(text) if text.isdigit() else None
+
+
+@dataclass(frozen=True)
+class XMLGPU:
+    """One <gpu> of nvidia-smi -q -x."""
+
+    info: GPUInfo
+    reading: Reading
+    processes: Optional[Sequence[ProcessReading]]
+
+
+def parse_xml(text: str, *, at_ms: int) -> List[XMLGPU]:
+    """Every GPU of the log. Raises ValueError when it is no such log."""
+    try:
+        root = ElementTree.fromstring(text)  # noqa: S314 - our own driver's; expat loads no external entity
+    except ElementTree.ParseError as error:
+        raise ValueError("not the XML of nvidia-smi -q -x: %s" % error) from error
+    return [_xml_gpu(gpu, place, at_ms) for place, gpu in enumerate(root.iter("gpu"))]
+
+
+def _xml_gpu(gpu: ElementTree.Element, place: int, at_ms: int) -> XMLGPU:
+    def value(*paths: str) -> Optional[float]:
+        found = (quantity(gpu.findtext(path, ""), "") for path in paths)
+        return next((number for number in found if number is not None), None)
+
+    def count(path: str) -> Optional[int]:
+        number = value(path)
+        return None if number is None else round(number)
+
+    means = {"encoder_ratio": _share(value("utilization/encoder_util")), "decoder_ratio": _share(value("utilization/decoder_util"))}
+    minor = gpu.findtext("minor_number", "")
+    info = GPUInfo(
+        uuid=gpu.findtext("uuid", "").strip(),
+        index=place,
+        model=_known(gpu.findtext("product_name")),
+        memory_total_bytes=count("fb_memory_usage/total"),
+        power_limit_w=value("power_readings/enforced_power_limit", "power_readings/power_limit", "gpu_power_readings/current_power_limit"),
+        sm_clock_max_hz=value("max_clocks/sm_clock"),
+        persistence={ENABLED: True, DISABLED: False}.get(gpu.findtext("persistence_mode", "").strip()),
+        bus_id=gpu.get("id"),
+        minor=int(minor) if minor.isdigit() else None,
+    )
+    reading = Reading(
+        at_ms=at_ms,
+        util=_share(value("utilization/gpu_util")),
+        memory_util=_share(value("utilization/memory_util")),
+        memory_used_bytes=count("fb_memory_usage/used"),
+        memory_reserved_bytes=count("fb_memory_usage/reserved"),
+        power_w=value(*("%s/%s" % (room, name) for room in _POWER_ROOMS for name in _POWER_DRAWS)),
+        temperature_c=value("temperature/gpu_temp"),
+        memory_temperature_c=value("temperature/memory_temp"),
+        sm_clock_hz=value("clocks/sm_clock"),
+        means={name: share for name, share in means.items() if share is not None},
+    )
+    return XMLGPU(info, reading, _xml_processes(gpu))
+
+
+def _xml_processes(gpu: ElementTree.Element) -> Optional[List[ProcessReading]]:
+    listed = gpu.find("processes")
+    if listed is None:
+        return None
+    found = []
+    for process in listed.findall("process_info"):
+        memory = quantity(process.findtext("used_memory", ""), "")
+        if process.findtext("pid", "").strip().isdigit():
+            found.append(ProcessReading(int(process.findtext("pid", "")), None if memory is None else round(memory)))
+    return found
+
+
+def _share(value: Optional[float]) -> Optional[float]:
+    return value if value is not None and 0 <= value <= 1 else None
+
+
+def _known(text: Optional[str]) -> Optional[str]:
+    """The text, unless it says that there is none."""
+    text = (text or "").strip()
+    return None if not text or text.startswith("[") or text in ("N/A", "ERR!", "Unknown Error") else text
+
+
+_POWER_ROOMS = ("gpu_power_readings", "power_readings")
+_POWER_DRAWS = ("power_draw", "average_power_draw", "instant_power_draw")
+_UNREAD = {"util_mean": UTIL, "memory_used_bytes": MEMORY_USED, "power_w": POWER, "temperature_c": TEMPERATURE, "sm_clock_hz": SM_CLOCK}
