@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Q
 
-from fleetwatch.accounts.models import ApiToken, User
+from fleetwatch.accounts.models import ApiToken, Team, User
 
 ADMIN = "admin"
 SCOPES = ("read",)
@@ -80,3 +80,13 @@ def ensure_admin(password: str | None) -> str | None:
     user.set_password(chosen)
     user.save(update_fields=["role", "is_active", "password"])
     return chosen
+
+
+def ensure_teams(slugs: set[str]) -> dict[str, int]:
+    """Slug -> team id; teams that are new are made with the slug as their name."""
+    ids = dict(Team.objects.filter(slug__in=slugs).values_list("slug", "id"))
+    if missing := slugs - ids.keys():
+        # sorted: two batches that name the same new teams wait for each other and do not deadlock
+        Team.objects.bulk_create([Team(slug=slug, name=slug) for slug in sorted(missing)], ignore_conflicts=True)
+        ids = dict(Team.objects.filter(slug__in=slugs).values_list("slug", "id"))
+    return ids

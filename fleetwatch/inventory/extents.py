@@ -1,0 +1,53 @@
+"""From when to when a batch speaks, by GPU and as a whole, in corrected milliseconds. Pure."""
+
+from dataclasses import dataclass
+
+from agent.wire import Batch
+from fleetwatch.lib.spans import Span, union
+
+
+def windows_by_gpu(batch: Batch, *, offset_ms: int) -> dict[int, Span]:
+    """Position in batch.gpus -> [start of its first window, end of its last)."""
+    length_ms = batch.window_s * 1000
+    extents: dict[int, Span] = {}
+    for position, start_ms in zip(batch.windows["gpu"], batch.windows["start_ms"], strict=True):
+        first, last = extents.get(position, (start_ms, start_ms))
+        extents[position] = (min(first, start_ms), max(last, start_ms))
+    return {position: (first + offset_ms, last + length_ms + offset_ms) for position, (first, last) in extents.items()}
+
+
+def newest_ms(batch: Batch, *, offset_ms: int) -> int | None:
+    """The newest window end, host sample end or event; None when the batch holds none of them."""
+    length_ms = batch.window_s * 1000
+    ends = [start_ms + length_ms for start_ms in batch.windows["start_ms"]]
+    ends += [start_ms + length_ms for start_ms in batch.host.get("start_ms", ())]
+    ends += [event["at_ms"] for event in batch.events]
+    return max(ends) + offset_ms if ends else None
+
+
+def oldest_ms(batch: Batch, *, offset_ms: int) -> int | None:
+    """The oldest window, host sample or event; None when the batch holds none of them."""
+    starts = [*batch.windows["start_ms"], *batch.host.get("start_ms", ()), *(event["at_ms"] for event in batch.events)]
+    return min(starts) + offset_ms if starts else None
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """When GPUs counted as capacity before a batch, and when after it, by GPU."""
+
+    before: dict[int, Span]
+    after: dict[int, Span]
+
+    def grown(self) -> list[Span]:
+        """The time in which some GPU's capacity changed."""
+        changed: list[Span] = []
+        for gpu_id in self.before.keys() | self.after.keys():
+            changed += _symmetric_difference(self.before.get(gpu_id, (0, 0)), self.after.get(gpu_id, (0, 0)))
+        return union(changed)
+
+
+def _symmetric_difference(one: Span, other: Span) -> list[Span]:
+    """What exactly one of the two spans holds."""
+    if one[0] >= one[1] or other[0] >= other[1] or one[1] < other[0] or other[1] < one[0]:
+        return [span for span in (one, other) if span[0] < span[1]]
+    return [(min(one[0], other[0]), max(one[0], other[0])), (min(one[1], other[1]), max(one[1], other[1]))]

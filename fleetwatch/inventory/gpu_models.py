@@ -1,0 +1,52 @@
+"""What is known of GPU products, by the name that the driver gives. Pure.
+
+Sources: power draw of domain.md section 5 (k8s-test-infra profiles, AcmeTrace); the idle
+figure is the lower end of its range. An unknown product has no figures, never a guess.
+"""
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """A GPU product: its short name, bare idle power and default power limit in watts; None = not known."""
+
+    name: str
+    idle_w: float | None
+    limit_w: float | None
+
+
+# The first pattern that is found in the driver's name decides, so the narrower ones stand first.
+KNOWN: tuple[tuple[str, ModelFacts], ...] = (
+    (r"\bGB200\b", ModelFacts("GB200", 145.0, 1200.0)),
+    (r"\bB200\b", ModelFacts("B200", 130.0, 1000.0)),
+    (r"\bH200\b(?!.*NVL)", ModelFacts("H200 SXM", 80.0, 700.0)),
+    (r"\bH100\b.*\bPCIe\b", ModelFacts("H100 PCIe", 45.0, 350.0)),
+    # the driver calls the SXM board "NVIDIA H100 80GB HBM3"; the NVL is another product
+    (r"\bH100\b(?=.*(SXM|HBM3\b))(?!.*NVL)|\bH100$", ModelFacts("H100 SXM", 70.0, 700.0)),
+    (r"\bA100\b(?!.*PCIE).*\b80GB\b", ModelFacts("A100-80 SXM", 60.0, 400.0)),
+    (r"\bL40S\b", ModelFacts("L40S", 35.0, 350.0)),
+    (r"\bL4$", ModelFacts("L4", 13.0, 72.0)),
+    (r"\bA10$", ModelFacts("A10", 15.0, 150.0)),
+    (r"\bT4$", ModelFacts("T4", 10.0, 70.0)),
+    (r"\bV100\b.*\bSXM2\b", ModelFacts("V100 SXM2", 40.0, 300.0)),
+)
+_COMPILED = tuple((re.compile(pattern, re.IGNORECASE), facts) for pattern, facts in KNOWN)
+_BY_NAME = {facts.name: facts for _, facts in KNOWN}
+_BRANDS = re.compile(r"^(NVIDIA|Tesla)\s+", re.IGNORECASE)
+# "NVIDIA H100 80GB HBM3 MIG 1g.10gb": the slice is its GPU's product
+_SLICE = re.compile(r"\s+MIG\s+\S+$", re.IGNORECASE)
+
+
+def facts_for(driver_name: str) -> ModelFacts:
+    """The product's facts; for an unknown product its own name, without the brand, and no figures."""
+    name = _SLICE.sub("", " ".join(driver_name.split()))
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    for pattern, facts in _COMPILED:
+        if pattern.search(name):
+            return facts
+    while _BRANDS.match(name):
+        name = _BRANDS.sub("", name)
+    return ModelFacts(name, None, None)

@@ -1,0 +1,5 @@
+"""The sources of allocations. Pure."""
+
+# Where one of these is ok, a GPU in no allocation is free or orphaned; elsewhere a process is the allocation (contract.md).
+SCHEDULERS = ("slurm", "kubernetes", "declared")
+DECLARED = "declared"

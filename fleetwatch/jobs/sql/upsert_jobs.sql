@@ -1,0 +1,35 @@
+-- One row per job of a batch, as stored afterwards; a job that a newer batch described is not among them.
+-- In:  jobs (JSON array, one object per job, sorted by key).
+-- Again: safe; facts change only by a newer batch (facts_order), so the order of batches does not matter.
+INSERT INTO jobs_job AS kept (
+    key, scheduler, cluster, external_id, name, "user", account, team_id, kind, state,
+    submit_ms, start_ms, end_ms, restarts, labels, facts_order
+)
+SELECT
+    key, scheduler, cluster, external_id, name, "user", account, team_id, kind, state,
+    submit_ms, start_ms, end_ms, restarts, labels, facts_order
+FROM jsonb_to_recordset(%(jobs)s::jsonb) AS given (
+    key text, scheduler text, cluster text, external_id text, name text, "user" text, account text, team_id bigint, kind text, state text,
+    submit_ms bigint, start_ms bigint, end_ms bigint, restarts integer, labels jsonb, facts_order jsonb
+)
+ON CONFLICT (key) DO UPDATE SET
+    scheduler = excluded.scheduler,
+    cluster = excluded.cluster,
+    external_id = excluded.external_id,
+    name = excluded.name,
+    "user" = excluded."user",
+    account = excluded.account,
+    team_id = excluded.team_id,
+    kind = excluded.kind,
+    state = excluded.state,
+    submit_ms = coalesce(excluded.submit_ms, kept.submit_ms),
+    start_ms = coalesce(excluded.start_ms, kept.start_ms),
+    end_ms = excluded.end_ms,
+    restarts = excluded.restarts,
+    labels = excluded.labels,
+    facts_order = excluded.facts_order
+WHERE kept.facts_order < excluded.facts_order
+RETURNING
+    kept.*,
+    -- the row as it was when the statement began: NULL for a new one
+    (SELECT former.kind FROM jobs_job AS former WHERE former.key = kept.key) AS former_kind
