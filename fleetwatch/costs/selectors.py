@@ -6,21 +6,20 @@ midnight: an interval is widened outwards to such cuts, and covered() says to wh
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, time, timedelta
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
 from django.db import connection
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import pricing
+from fleetwatch.costs import cuts, pricing
 from fleetwatch.costs.totals import EVERYTHING, STATES, TIERS, Bucket, Group, Scope, SpendingNow, Totals
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.jobs.models import Job
-from fleetwatch.lib.intervals import Interval, ceil_hour, floor_hour, to_ms
+from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.sql import read_statement
 
 __all__ = ["Bucket", "Group", "Scope", "SpendingNow", "Totals", "covered", "dollars_over_time", "spending_now", "totals", "totals_by"]
@@ -37,7 +36,8 @@ _CELLS = read_statement(_SQL / "cells.sql")
 _SPENDING_NOW = read_statement(_SQL / "spending_now.sql")
 # an id that no row has: a name that nothing bears finds nothing, not everything
 _NO_ROW = -1
-_NO_LIMITS: dict[str, object] = dict.fromkeys(
+_Parameters = dict[str, str | int | bool | datetime | None]
+_NO_LIMITS: _Parameters = dict.fromkeys(
     ("node_id", "gpu_id", "gpu_model_id", "job_id", "team_id", "user_name", "is_allocated", "has_team", "has_gpu_model")
 )
 
@@ -92,17 +92,14 @@ def dollars_over_time(interval: Interval, step: str, *, scope: Scope = EVERYTHIN
     cells_by_start: dict[datetime | None, list[_Cell]] = defaultdict(list)
     for cell in _cells(interval, scope=scope, step=step):
         cells_by_start[cell.bucket].append(cell)
-    return [Bucket(start, _sum(cells_by_start.get(start, ()))) for start in _bucket_starts(covered(interval), step)]
+    organisation_zone = zone()
+    starts = cuts.steps(cuts.outward(interval, organisation_zone), step, organisation_zone)
+    return [Bucket(start, _sum(cells_by_start.get(start, ()))) for start in starts]
 
 
 def covered(interval: Interval) -> Interval:
     """The smallest interval around this one whose ends are cuts of the ledger: what the figures really cover."""
-    organisation_zone = zone()
-    before = _midnight(interval.start, organisation_zone)
-    after = _midnight(interval.end, organisation_zone)
-    if after < interval.end:
-        after = _midnight(interval.end, organisation_zone, days=1)
-    return Interval(max(floor_hour(interval.start), before), min(ceil_hour(interval.end), after))
+    return cuts.outward(interval, zone())
 
 
 def spending_now(now: datetime) -> SpendingNow:
@@ -112,31 +109,18 @@ def spending_now(now: datetime) -> SpendingNow:
         return SpendingNow(*cursor.fetchone())
 
 
-def _midnight(moment: datetime, organisation_zone: ZoneInfo, *, days: int = 0) -> datetime:
-    """The organisation's midnight at or before the moment, `days` later, in UTC."""
-    day = moment.astimezone(organisation_zone).date() + timedelta(days=days)
-    return datetime.combine(day, time.min, tzinfo=organisation_zone).astimezone(UTC)
-
-
-def _bucket_starts(interval: Interval, step: str) -> Iterable[datetime]:
-    organisation_zone = zone()
-    start = floor_hour(interval.start) if step == "hour" else _midnight(interval.start, organisation_zone)
-    while start < interval.end:
-        yield start
-        start = start + timedelta(hours=1) if step == "hour" else _midnight(start, organisation_zone, days=1)
-
-
 def _cells(interval: Interval, *, scope: Scope, group_by: str | None = None, step: str | None = None) -> list[_Cell]:
-    whole = covered(interval)
-    wanted = {"group_by": group_by, "step": step, "zone": str(zone()), "start": whole.start, "end": whole.end}
+    organisation_zone = zone()
+    whole = cuts.outward(interval, organisation_zone)
+    wanted: _Parameters = {"group_by": group_by, "step": step, "zone": organisation_zone.key, "start": whole.start, "end": whole.end}
     with connection.cursor() as cursor:
         cursor.execute(_CELLS, _NO_LIMITS | _looked_at(scope) | wanted)
         return [_Cell(*row) for row in cursor.fetchall()]
 
 
-def _looked_at(scope: Scope) -> dict[str, object]:
+def _looked_at(scope: Scope) -> _Parameters:
     """The scope as parameters of cells.sql."""
-    looked_at: dict[str, object] = {}
+    looked_at: _Parameters = {}
     if scope.node is not None:
         looked_at["node_id"] = _id(Node, name=scope.node)
     if scope.gpu is not None:

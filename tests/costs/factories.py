@@ -16,7 +16,9 @@ LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 _numbers = count(1)
 
 
-def a_gpu(*, node: str = "gpu-01", model: str | None = "H100 SXM", uuid: str | None = None, parent: GPU | None = None, **fields: object) -> GPU:
+def a_gpu(
+    *, node: str = "gpu-01", model: str | None = "H100 SXM", uuid: str | None = None, parent: GPU | None = None, **fields: object
+) -> GPU:
     number = next(_numbers)
     home, _ = Node.objects.get_or_create(name=node)
     product = GPUModel.objects.get_or_create(name=model)[0] if model else None
@@ -35,7 +37,9 @@ def a_rate(usd: str, *, gpu: GPU | None = None, node: str | None = None, valid_f
     return Rate.objects.create(usd_per_gpu_hour=Decimal(usd), valid_from=valid_from, created_at=HOUR, **subject, **fields)
 
 
-def an_entry(gpu: GPU, state: str = "useful", gpu_ms: int = HOUR_MS, *, job: Job | None = None, start: datetime = HOUR, **fields: object) -> Entry:
+def an_entry(
+    gpu: GPU, state: str = "useful", gpu_ms: int = HOUR_MS, *, job: Job | None = None, start: datetime = HOUR, **fields: object
+) -> Entry:
     policy, _ = Policy.objects.get_or_create(version=1, defaults={"thresholds": {}, "created_at": HOUR})
     defaults = {"tier": {"free": "potential", "orphaned": "certain", "stalled": "probable"}.get(state, "")}
     return Entry.objects.create(

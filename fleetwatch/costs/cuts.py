@@ -1,0 +1,34 @@
+"""Where ledger entries are cut and rates may change: UTC hours and the organisation's midnights. Pure."""
+
+from datetime import UTC, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from fleetwatch.lib.intervals import Interval, ceil_hour, floor_hour
+
+
+def midnight(moment: datetime, zone: ZoneInfo, *, days: int = 0) -> datetime:
+    """The zone's midnight at or before the moment, `days` days later, in UTC."""
+    day = moment.astimezone(zone).date() + timedelta(days=days)
+    return datetime.combine(day, time.min, tzinfo=zone).astimezone(UTC)
+
+
+def is_cut(moment: datetime, zone: ZoneInfo) -> bool:
+    return moment in (floor_hour(moment), midnight(moment, zone))
+
+
+def outward(interval: Interval, zone: ZoneInfo) -> Interval:
+    """The smallest interval around this one whose ends are cuts."""
+    start = max(floor_hour(interval.start), midnight(interval.start, zone))
+    if is_cut(interval.end, zone):
+        return Interval(start, interval.end.astimezone(UTC))
+    return Interval(start, min(ceil_hour(interval.end), midnight(interval.end, zone, days=1)))
+
+
+def steps(interval: Interval, step: str, zone: ZoneInfo) -> list[datetime]:
+    """Starts of the UTC clock hours or of the zone's days (23 to 25 h) that the interval touches, in order."""
+    start = floor_hour(interval.start) if step == "hour" else midnight(interval.start, zone)
+    starts = []
+    while start < interval.end:
+        starts.append(start)
+        start = start + timedelta(hours=1) if step == "hour" else midnight(start, zone, days=1)
+    return starts

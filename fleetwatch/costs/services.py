@@ -1,0 +1,170 @@
+"""Writes of costs: rates, each valid from one moment to another. What was charged is never changed in passing."""
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import structlog
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.costs import cuts
+from fleetwatch.costs.example_prices import example_price
+from fleetwatch.costs.models import Rate
+from fleetwatch.costs.pricing import MICRO_USD, usd
+from fleetwatch.inventory.models import GPUModel, Node
+
+# before any GPU that FleetWatch can meet: "from the beginning"
+BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
+MAX_USD_PER_GPU_HOUR = Decimal(10_000)  # far above any GPU: a higher price is a typing error
+
+log = structlog.get_logger(__name__)
+
+
+class RateError(ValueError):
+    """A rate that can't be set; the text is a sentence for the person who set it, `field` names what is wrong."""
+
+    def __init__(self, message: str, *, field: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+@transaction.atomic
+def set_rate(
+    subject: GPUModel | Node,
+    usd_per_gpu_hour: Decimal,
+    *,
+    valid_from: datetime,
+    now: datetime,
+    valid_to: datetime | None = None,
+    source: str = "",
+    source_date: date | None = None,
+) -> Rate:
+    """The new rate of a GPU model or (stronger) of one node, over [valid_from, valid_to).
+
+    The rate that held before ends where it begins (and holds again from valid_to on, if
+    there is one); shipped examples that begin later make room too, because nobody agreed on them.
+
+    Raises RateError for an amount or a moment that can't be, and when an own rate stands
+    in the way: that one has to be withdrawn first (withdraw_rate), knowingly.
+    """
+    price = _checked_price(usd_per_gpu_hour)
+    _check_moments(valid_from, valid_to)
+    _lock(subject)
+    overlapping = _rates(subject).filter(Q(valid_to__isnull=True) | Q(valid_to__gt=valid_from))
+    if valid_to is not None:
+        overlapping = overlapping.filter(valid_from__lt=valid_to)
+    for standing in overlapping.order_by("valid_from"):
+        _make_room(standing, valid_from=valid_from, valid_to=valid_to)
+    rate = Rate.objects.create(
+        **_subject(subject),
+        usd_per_gpu_hour=price,
+        valid_from=valid_from,
+        valid_to=valid_to,
+        source=source,
+        source_date=source_date,
+        created_at=now,
+    )
+    log.info("rate set", rate=rate.pk, subject=subject.name, usd_per_gpu_hour=str(price), valid_from=valid_from.isoformat())
+    return rate
+
+
+@transaction.atomic
+def withdraw_rate(rate: Rate) -> None:
+    """Deletes a rate; the one that ended where it began holds on in its place, so that nothing becomes unpriced by a correction.
+
+    The dollars of its whole time change: call it only on a person's word.
+    """
+    subject = _subject_of(rate)
+    _lock(subject)
+    rate.delete()
+    _rates(subject).filter(valid_to=rate.valid_from).update(valid_to=rate.valid_to)
+    log.info("rate withdrawn", subject=subject.name, usd_per_gpu_hour=str(rate.usd_per_gpu_hour), valid_from=rate.valid_from.isoformat())
+
+
+def ensure_example_rates(now: datetime) -> dict[str, int]:
+    """How many GPU models that have a GPU and no rate at all got their shipped example price, valid from the beginning."""
+    models = GPUModel.objects.filter(gpus__isnull=False, rates__isnull=True).distinct()
+    examples = [
+        Rate(
+            gpu_model=model,
+            usd_per_gpu_hour=price.usd_per_gpu_hour,
+            valid_from=BEGINNING,
+            is_example=True,
+            source=price.source,
+            source_date=price.source_date,
+            created_at=now,
+        )
+        for model in models
+        if (price := example_price(model.name)) is not None
+    ]
+    # a rate that someone set meanwhile stands: the constraint one_rate_per_model_at_a_time sends the example away
+    Rate.objects.bulk_create(examples, ignore_conflicts=True)
+    return {"created": len(examples)}
+
+
+def _make_room(standing: Rate, *, valid_from: datetime, valid_to: datetime | None) -> None:
+    """Takes [valid_from, valid_to) out of a standing rate.
+
+    Raises RateError when it is the user's own and begins in there.
+    """
+    ends = standing.valid_to
+    again_from = valid_to if valid_to is not None and (ends is None or ends > valid_to) else None
+    if standing.valid_from < valid_from:
+        standing.valid_to = valid_from
+        standing.save(update_fields=["valid_to"])
+        if again_from is not None:
+            standing.pk, standing.valid_from, standing.valid_to = None, again_from, ends
+            standing.save(force_insert=True)
+        return
+    if not standing.is_example:
+        raise RateError(
+            f"A rate of {standing.usd_per_gpu_hour} stands from {standing.valid_from:%Y-%m-%d %H:%M} UTC: withdraw it first.",
+            field="valid_from",
+        )
+    if again_from is not None:
+        standing.valid_from = again_from
+        standing.save(update_fields=["valid_from"])
+    else:
+        standing.delete()
+
+
+def _checked_price(amount: Decimal) -> Decimal:
+    if not amount.is_finite():
+        raise RateError(f"{amount} is no price.", field="usd_per_gpu_hour")
+    if not 0 <= amount <= MAX_USD_PER_GPU_HOUR:
+        raise RateError(f"A GPU-hour costs 0 to {MAX_USD_PER_GPU_HOUR} dollars, not {amount}.", field="usd_per_gpu_hour")
+    price = usd(amount)
+    if price != amount:
+        raise RateError(f"{amount} is finer than a millionth of a dollar ({MICRO_USD}).", field="usd_per_gpu_hour")
+    return price
+
+
+def _check_moments(valid_from: datetime, valid_to: datetime | None) -> None:
+    organisation_zone = zone()
+    for field, moment in (("valid_from", valid_from), ("valid_to", valid_to)):
+        if moment is not None and not cuts.is_cut(moment, organisation_zone):
+            raise RateError(f"A rate changes on a full UTC hour or at midnight in {organisation_zone.key}, not at {moment}.", field=field)
+    if valid_to is not None and valid_to <= valid_from:
+        raise RateError("A rate has to end after it begins.", field="valid_to")
+
+
+def _lock(subject: GPUModel | Node) -> None:
+    """Two people who set a rate of one subject at the same moment do it one after the other."""
+    type(subject)._default_manager.select_for_update().get(pk=subject.pk)
+
+
+def _subject_of(rate: Rate) -> GPUModel | Node:
+    """Raises ValueError for a rate of neither, which the constraint a_rate_is_for_a_model_or_a_node forbids."""
+    subject = rate.gpu_model or rate.node
+    if subject is None:
+        raise ValueError(f"rate {rate.pk} is for nothing")
+    return subject
+
+
+def _subject(subject: GPUModel | Node) -> dict[str, GPUModel | Node]:
+    return {"gpu_model" if isinstance(subject, GPUModel) else "node": subject}
+
+
+def _rates(subject: GPUModel | Node) -> QuerySet[Rate]:
+    return Rate.objects.filter(**_subject(subject))

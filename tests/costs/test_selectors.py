@@ -1,0 +1,354 @@
+"""Totals, groups and steps of time, against values worked out by hand."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from fleetwatch.accounts.selectors import organisation
+from fleetwatch.costs import selectors
+from fleetwatch.costs.pricing import usd
+from fleetwatch.costs.selectors import NOBODY, Scope, covered, dollars_over_time, spending_now, totals, totals_by
+from fleetwatch.lib.intervals import Interval, to_ms
+from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, a_run, an_entry
+
+pytestmark = pytest.mark.django_db
+
+DAY = Interval(HOUR.replace(hour=0), HOUR.replace(hour=0) + timedelta(days=1))
+NEXT_HOUR = HOUR + timedelta(hours=1)
+
+
+def use_zone(name):
+    here = organisation()
+    here.time_zone = name
+    here.save(update_fields=["time_zone"])
+
+
+def test_dollars_are_milliseconds_times_the_rate_of_that_hour():
+    gpu = a_gpu()
+    a_rate("3.60", gpu=gpu, valid_to=NEXT_HOUR)
+    a_rate("7.20", gpu=gpu, valid_from=NEXT_HOUR)
+    an_entry(gpu, "useful", 1_800_000)
+    an_entry(gpu, "idle", 1_800_000, tier="certain")
+    an_entry(gpu, "idle", 3_600_000, start=NEXT_HOUR, tier="probable")
+
+    found = totals(DAY)
+
+    assert found.capacity_ms == 7_200_000
+    assert found.cost_usd == Decimal("10.80")
+    assert found.states["useful"] == 1_800_000
+    assert found.cost_by_state["idle"] == Decimal("9.00")
+    assert found.waste_ms == {"certain": 1_800_000, "probable": 3_600_000, "potential": 0}
+    assert found.waste_usd == {"certain": Decimal("1.80"), "probable": Decimal("7.20"), "potential": 0}
+    assert found.wasted_usd == Decimal("9.00")
+    assert found.wasted_ms == 5_400_000
+    assert sum(found.states.values()) == found.capacity_ms
+    assert sum(found.cost_by_state.values()) == found.cost_usd
+
+
+def test_nothing_in_the_ledger_is_no_coverage_and_no_cost():
+    found = totals(DAY)
+
+    assert (found.capacity_ms, found.coverage, found.cost_usd, found.spend_efficiency, found.energy_j) == (0, None, 0, None, None)
+
+
+def test_k_times_the_price_is_k_times_the_dollars():
+    gpu = a_gpu()
+    rate = a_rate("1.37", gpu=gpu)
+    an_entry(gpu, "useful", 1_234_567)
+    once = totals(DAY).cost_usd
+
+    rate.usd_per_gpu_hour *= 3
+    rate.save(update_fields=["usd_per_gpu_hour"])
+
+    assert usd(totals(DAY).cost_usd) == usd(once * 3)
+
+
+def test_time_without_a_rate_is_shown_and_costs_nothing():
+    priced, unpriced = a_gpu(), a_gpu(model=None)
+    a_rate("2.00", gpu=priced)
+    an_entry(priced)
+    an_entry(unpriced, "idle", 600_000, tier="certain")
+
+    found = totals(DAY)
+
+    assert (found.unpriced_ms, found.cost_usd, found.waste_ms["certain"], found.wasted_usd) == (600_000, Decimal(2), 600_000, 0)
+
+
+def test_example_rates_are_said():
+    gpu = a_gpu()
+    a_rate("2.00", gpu=gpu, is_example=True, valid_to=NEXT_HOUR)
+    a_rate("2.00", gpu=gpu, valid_from=NEXT_HOUR)
+    an_entry(gpu, start=HOUR)
+    an_entry(gpu, start=NEXT_HOUR)
+
+    assert totals(DAY).has_example_rates
+    assert not totals(Interval(NEXT_HOUR, DAY.end)).has_example_rates
+
+
+def test_coverage_and_shares_are_of_what_was_observed():
+    gpu = a_gpu()
+    a_rate("4.00", gpu=gpu)
+    an_entry(gpu, "useful", 900_000)
+    an_entry(gpu, "idle", 1_800_000, tier="certain")
+    an_entry(gpu, "unobserved", 900_000)
+
+    found = totals(DAY)
+
+    assert found.coverage == 0.75
+    assert found.useful_share_of_observed == pytest.approx(1 / 3)
+    assert found.wasted_share_of_observed == pytest.approx(2 / 3)
+    assert found.spend_efficiency == 0.25
+    assert found.usd_per_useful_gpu_hour == Decimal(16)
+
+
+def test_busy_time_only_is_left_out_of_efficiency():
+    gpu = a_gpu()
+    a_rate("1.00", gpu=gpu)
+    an_entry(gpu, "useful", 1_000_000, efficiency_source="sensors")
+    an_entry(gpu, "underused", 1_000_000, efficiency_source="sensors", tier="potential")
+    an_entry(gpu, "useful", 1_600_000, efficiency_source="none")
+
+    found = totals(DAY)
+
+    assert found.states["useful"] == 2_600_000
+    assert found.busy_only_ms == 1_600_000
+    assert found.efficiency == 0.5
+    assert found.spend_efficiency == 0.5
+    assert usd(found.usd_per_useful_gpu_hour) == Decimal(2)
+
+
+def test_where_nothing_was_measured_efficiency_is_unknown_not_zero():
+    gpu = a_gpu()
+    a_rate("1.00", gpu=gpu)
+    an_entry(gpu, "useful", 1_800_000, efficiency_source="none")
+    an_entry(gpu, "idle", 1_800_000, tier="certain")
+
+    found = totals(DAY)
+
+    assert (found.efficiency, found.spend_efficiency, found.usd_per_useful_gpu_hour) == (None, None, None)
+
+
+def test_energy_is_the_sum_of_what_was_read():
+    gpu = a_gpu()
+    an_entry(gpu, "useful", 1_000, energy_j=300.5)
+    an_entry(gpu, "idle", 1_000, energy_j=None)
+
+    assert totals(DAY).energy_j == 300.5
+
+
+def test_an_interval_is_widened_to_whole_hours():
+    use_zone("Europe/Berlin")
+
+    whole = covered(Interval(HOUR + timedelta(minutes=10), HOUR + timedelta(minutes=70)))
+
+    assert whole == Interval(HOUR, HOUR + timedelta(hours=2))
+
+
+def test_an_organisations_midnight_is_a_cut_too():
+    use_zone("Asia/Kolkata")  # +5:30: midnight is 18:30 UTC
+    midnight = datetime(2026, 11, 1, 18, 30, tzinfo=UTC)
+
+    assert covered(Interval(midnight, midnight + timedelta(days=1))) == Interval(midnight, midnight + timedelta(days=1))
+    assert covered(Interval(midnight - timedelta(minutes=5), midnight + timedelta(minutes=5))) == Interval(
+        midnight - timedelta(minutes=30), midnight + timedelta(minutes=30)
+    )
+    assert covered(Interval(midnight - timedelta(minutes=20), midnight - timedelta(minutes=10))).end == midnight
+
+
+def test_an_entry_outside_the_interval_does_not_count():
+    gpu = a_gpu()
+    an_entry(gpu, start=HOUR - timedelta(hours=1))
+    an_entry(gpu, start=HOUR)
+    an_entry(gpu, start=HOUR + timedelta(hours=1))
+
+    assert totals(Interval(HOUR, HOUR + timedelta(hours=1))).capacity_ms == HOUR_MS
+
+
+def test_groups_are_sorted_by_wasted_dollars_and_what_no_job_held_is_a_line_of_its_own():
+    gpu = a_gpu()
+    a_rate("3.60", gpu=gpu)
+    ann, bob, robot = a_job(user="ann", team="nlp"), a_job(user="bob", team="vision"), a_job(user="", team=None)
+    an_entry(gpu, "idle", 500_000, job=ann, tier="certain")
+    an_entry(gpu, "idle", 900_000, job=bob, tier="probable")
+    an_entry(gpu, "useful", 400_000, job=robot)
+    an_entry(gpu, "free", 1_800_000)
+
+    teams = [(group.key, group.label, group.totals.cost_usd) for group in totals_by(DAY, "team")]
+    users = [group.key for group in totals_by(DAY, "user")]
+
+    assert teams == [
+        ("vision", "VISION", Decimal("0.90")),
+        ("nlp", "NLP", Decimal("0.50")),
+        ("", "unallocated", Decimal("1.80")),
+        (NOBODY, "no team", Decimal("0.40")),
+    ]
+    assert users == ["bob", "ann", "", NOBODY]
+
+
+def test_mig_instances_are_parts_of_their_gpu():
+    parent = a_gpu(uuid="GPU-A", model="A100-80 SXM", node="gpu-01", index=3)
+    instance = a_gpu(uuid="MIG-A", model="A100-80 SXM", node="gpu-01", parent=parent)
+    a_rate("7.00", gpu=parent)
+    an_entry(instance, "useful", 900_000)
+    an_entry(parent, "free", 2_700_000)
+
+    [line] = totals_by(DAY, "gpu")
+
+    assert (line.key, line.label, line.totals.capacity_ms, line.totals.cost_usd) == ("GPU-A", "gpu-01 GPU 3", HOUR_MS, Decimal(7))
+    assert totals(DAY, scope=Scope(gpu="GPU-A")).capacity_ms == HOUR_MS
+    assert totals(DAY, scope=Scope(gpu="MIG-A")).capacity_ms == 900_000
+
+
+@pytest.mark.parametrize("group_by", selectors.GROUPS)
+def test_every_line_can_be_opened(group_by):
+    for number in range(3):
+        gpu = a_gpu(node=f"gpu-0{number}", model=("H100 SXM", "L4", None)[number])
+        an_entry(gpu, "useful", 1000 + number, job=a_job(user=("ann", "", "bob")[number], team=("nlp", None, "vision")[number]))
+        an_entry(gpu, "free", 10 + number)
+
+    lines = totals_by(DAY, group_by)
+
+    assert sum(line.totals.capacity_ms for line in lines) == totals(DAY).capacity_ms
+    for line in lines:
+        assert totals(DAY, scope=Scope(**{group_by: line.key})) == line.totals
+
+
+def test_a_name_that_nothing_bears_finds_nothing():
+    an_entry(a_gpu())
+
+    for scope in (Scope(node="x"), Scope(gpu="x"), Scope(job="x"), Scope(user="x"), Scope(team="x"), Scope(gpu_model="x")):
+        assert totals(DAY, scope=scope).capacity_ms == 0
+
+
+def test_random_entries_sum_to_the_micro_dollar_over_any_grouping_and_over_time():
+    draw = random.Random(7)
+    gpus = [a_gpu(node=f"gpu-{number % 3}", model=("H100 SXM", "L4", None)[number % 3]) for number in range(9)]
+    for gpu in gpus[:2]:
+        a_rate(f"{draw.uniform(0.1, 9):.6f}", gpu=gpu, valid_to=HOUR + timedelta(hours=3))
+        a_rate(f"{draw.uniform(0.1, 9):.6f}", gpu=gpu, valid_from=HOUR + timedelta(hours=3))
+    a_rate("0.777777", node="gpu-1", valid_from=HOUR + timedelta(hours=1), valid_to=HOUR + timedelta(hours=5))
+    jobs = [None, *(a_job(user=f"user-{number % 4}", team=f"team-{number % 3}") for number in range(12))]
+    parts = []
+    for _ in range(400):
+        gpu_ms, state = draw.randrange(1, HOUR_MS), draw.choice(["useful", "idle", "stalled", "underused", "unobserved"])
+        start = HOUR + timedelta(hours=draw.randrange(8))
+        an_entry(draw.choice(gpus), state, gpu_ms, job=draw.choice(jobs), start=start)
+        parts.append(gpu_ms)
+
+    whole = totals(DAY)
+
+    assert whole.capacity_ms == sum(parts)
+    for group_by in selectors.GROUPS:
+        lines = [line.totals for line in totals_by(DAY, group_by)]
+        assert sum(line.capacity_ms for line in lines) == whole.capacity_ms
+        assert usd(sum(line.cost_usd for line in lines)) == usd(whole.cost_usd)
+        assert usd(sum(line.wasted_usd for line in lines)) == usd(whole.wasted_usd)
+        assert sum(line.unpriced_ms for line in lines) == whole.unpriced_ms
+    for step in ("hour", "day"):
+        buckets = [bucket.totals for bucket in dollars_over_time(DAY, step)]
+        assert sum(bucket.capacity_ms for bucket in buckets) == whole.capacity_ms
+        assert usd(sum(bucket.cost_usd for bucket in buckets)) == usd(whole.cost_usd)
+
+
+def test_hours_without_entries_stay_as_empty_steps():
+    an_entry(a_gpu(), start=NEXT_HOUR)
+
+    buckets = dollars_over_time(Interval(HOUR, HOUR + timedelta(hours=3)), "hour")
+
+    assert [(bucket.start, bucket.totals.capacity_ms) for bucket in buckets] == [
+        (HOUR, 0),
+        (NEXT_HOUR, HOUR_MS),
+        (HOUR + timedelta(hours=2), 0),
+    ]
+
+
+def test_days_are_the_organisations_also_when_the_clock_changes():
+    use_zone("Europe/Berlin")
+    start = datetime(2026, 10, 24, 22, tzinfo=UTC)  # 25 October begins; summer time ends that night
+    gpu = a_gpu()
+    for hour in range(26):
+        an_entry(gpu, start=start + timedelta(hours=hour))
+
+    buckets = dollars_over_time(Interval(start, start + timedelta(hours=26)), "day")
+
+    assert [(bucket.start, bucket.totals.capacity_ms // HOUR_MS) for bucket in buckets] == [(start, 25), (start + timedelta(hours=25), 1)]
+
+
+def test_days_of_a_half_hour_zone_begin_at_its_midnight():
+    use_zone("Asia/Kolkata")
+    gpu = a_gpu()
+    midnight = datetime(2026, 11, 1, 18, 30, tzinfo=UTC)
+    an_entry(gpu, gpu_ms=1_000, start=midnight - timedelta(minutes=30))
+    an_entry(gpu, gpu_ms=2_000, start=midnight)
+
+    buckets = dollars_over_time(Interval(midnight - timedelta(minutes=30), midnight + timedelta(minutes=30)), "day")
+
+    assert [bucket.totals.capacity_ms for bucket in buckets] == [1_000, 2_000]
+
+
+def test_an_unknown_group_or_step_is_refused():
+    with pytest.raises(ValueError, match="can't group by 'colour'"):
+        totals_by(DAY, "colour")
+    with pytest.raises(ValueError, match="hour or day"):
+        dollars_over_time(DAY, "week")
+
+
+def test_spending_now_counts_every_gpu_and_what_of_it_is_idle():
+    now_ms = to_ms(HOUR)
+    busy, idle, free, ended, retired = (a_gpu() for _ in range(5))
+    a_gpu(model=None)
+    retired.retired_ms = now_ms - 1
+    retired.save(update_fields=["retired_ms"])
+    a_rate("2.50", gpu=busy)
+    job = a_job()
+    span = {"start_ms": now_ms - 3_600_000, "end_ms": now_ms - 30_000}
+    a_run(busy, job=job, state_ms={"useful": 3_570_000}, **span)
+    a_run(idle, job=job, condition="quiet", state_ms={"idle": 3_570_000}, **span)
+    a_run(free, condition="free", state_ms={"free": 3_570_000}, **span)
+    a_run(ended, job=job, condition="quiet", state_ms={"idle": 60_000}, start_ms=now_ms - 200_000, end_ms=now_ms - 140_000)
+    a_run(ended, condition="free", state_ms={"free": 110_000}, start_ms=now_ms - 140_000, end_ms=now_ms - 30_000)
+
+    now = spending_now(HOUR)
+
+    assert (now.gpus, now.allocated_gpus, now.idle_gpus, now.unpriced_gpus) == (5, 2, 1, 1)
+    assert now.usd_per_hour == Decimal(10)
+    assert now.idle_usd_per_hour == Decimal("2.5")
+
+
+def test_an_idle_half_of_a_shared_gpu_is_half_its_price():
+    now_ms = to_ms(HOUR)
+    gpu = a_gpu()
+    a_rate("3.00", gpu=gpu)
+    span = {"start_ms": now_ms - 3_600_000, "end_ms": now_ms}
+    a_run(gpu, job=a_job(), condition="quiet", state_ms={"idle": 1_800_000}, **span)
+    a_run(gpu, job=a_job(kind="service"), condition="quiet", state_ms={"stalled": 1_800_000}, **span)
+
+    now = spending_now(HOUR)
+
+    assert (now.allocated_gpus, now.idle_gpus, now.idle_usd_per_hour) == (1, 1, Decimal("1.5"))
+
+
+def test_runs_of_long_ago_are_not_now():
+    now_ms = to_ms(HOUR)
+    gpu = a_gpu()
+    a_run(gpu, job=a_job(), condition="quiet", state_ms={"idle": 1_000}, start_ms=now_ms - 1_201_000, end_ms=now_ms - 1_200_000)
+
+    assert (spending_now(HOUR).allocated_gpus, spending_now(HOUR).idle_gpus) == (0, 0)
+
+
+@pytest.mark.parametrize("gpus", [1, 50])
+def test_the_number_of_queries_does_not_grow_with_the_fleet(django_assert_max_num_queries, gpus):
+    organisation()
+    for number in range(gpus):
+        an_entry(a_gpu(node=f"gpu-{number}"), "idle", job=a_job(), tier="certain")
+
+    with django_assert_max_num_queries(3):
+        assert len(totals_by(DAY, "job")) == gpus
+    with django_assert_max_num_queries(2):
+        totals(DAY)
+    with django_assert_max_num_queries(3):
+        dollars_over_time(DAY, "hour")
+    with django_assert_max_num_queries(1):
+        spending_now(HOUR)
