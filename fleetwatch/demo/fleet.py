@@ -1,0 +1,56 @@
+"""The demo's fleet: which simulated nodes there are. The live agents and the history both read it from here.
+
+Each node is one real agent process (about 20 MB, 0.1 % of a core): what a visitor
+sees arriving is what a real host would send, and one agent dying shows as one silent node.
+"""
+
+from dataclasses import dataclass
+
+GPUS_PER_NODE = 8
+CLUSTER = "aurora"
+
+
+@dataclass(frozen=True, slots=True)
+class DemoNode:
+    """One node: its name, the agent's `simulated:` specification, and its labels."""
+
+    name: str
+    spec: str
+    labels: dict[str, str]
+
+    @property
+    def source(self) -> str:
+        """What the agent takes as --source."""
+        return f"simulated:{self.spec}"
+
+
+# (GPU model, how the node is used): repeated, with other seeds, for a larger fleet.
+PATTERN = (
+    ("H100", "train"),
+    ("H100", "research"),
+    ("A100", "research"),
+    ("H100", "train"),
+    ("L40S", "serve"),
+    ("A100", "mixed"),
+    ("H100", "mixed"),
+    ("A100", "train"),
+)
+FAULTY_NODE, FAULTY_GPU = 5, 3
+
+
+def nodes(gpus: int = 64) -> list[DemoNode]:
+    """As many nodes of eight GPUs as hold that many GPUs (at least one)."""
+    return [_node(number) for number in range(max(1, -(-gpus // GPUS_PER_NODE)))]
+
+
+def agents(gpus: int = 64) -> list[tuple[str, str]]:
+    """(node name, source) of every live agent: `agent run --node NAME --source SOURCE`."""
+    return [(node.name, node.source) for node in nodes(gpus)]
+
+
+def _node(number: int) -> DemoNode:
+    model, mix = PATTERN[number % len(PATTERN)]
+    spec = f"{GPUS_PER_NODE}x{model},seed={number + 1},mix={mix},cluster={CLUSTER}"
+    if number == FAULTY_NODE:
+        spec += f",faulty={FAULTY_GPU}"
+    return DemoNode(f"{model.lower()}-{number + 1:02d}", spec, {"pool": mix, "rack": f"r{number // 4 + 1}"})

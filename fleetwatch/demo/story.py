@@ -1,0 +1,118 @@
+"""One block of a simulated node's history as a batch of the wire. Pure."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent import __version__, wire
+from agent.batch import ClosedWindow, Sender, build
+from agent.reading import Event
+from agent.sources.simulated import Simulated
+from agent.sources.simulated.card import card
+from agent.sources.simulated.schedule import faults_between, jobs_between
+from agent.sources.simulated.source import DRIVER
+from fleetwatch.demo.columns import draw
+from fleetwatch.demo.fleet import DemoNode
+from fleetwatch.demo.plan import Block
+from fleetwatch.lib.intervals import HOUR_MS
+
+# Older than any live agent's boot, so that what a live agent says of its node wins over what history says.
+BOOT_START_MS = 1_735_689_600_000
+DAY_MS = 24 * HOUR_MS
+OUTAGE_CHANCE = 0.2  # a node and day
+OUTAGE_S = (180, 2400)
+DIGITS = {
+    "energy_j": 0, "util_dips": 0, "memory_used_bytes": 0, "memory_reserved_bytes": 0, "sm_clock_hz": 0, "process_count": 0,
+    "power_w": 1, "temperature_c": 1, "util_longest_low_s": 1, "util_cycle_s": 2,
+}  # fmt: skip
+WHOLE = {name for name, digits in DIGITS.items() if digits == 0}
+
+
+def batch(node: DemoNode, block: Block) -> wire.Batch:
+    """The node's block: windows, jobs, allocations and events, as its agent would have sent them."""
+    simulated = Simulated(node.spec, node=node.name, start_ms=block.start_ms)
+    told = ClosedWindow(block.start_ms, [], simulated.resolve({}, gpus=simulated.gpus(), start_ms=block.start_ms, end_ms=block.end_ms))
+    sender = Sender(node.name, block.fill.boot_id, BOOT_START_MS, block.window_s, node.labels)
+    agent = {"version": __version__, "driver": DRIVER, "source": "simulated", "dropped_windows": 0, "spool_bytes": 0}
+    built = build([told], sender=sender, gpus=simulated.gpus(), agent=agent, events=events(simulated, block))
+    return replace(built, sequence=block.sequence, windows=windows(node, simulated, block))
+
+
+def events(simulated: Simulated, block: Block) -> list[Event]:
+    """The faulty GPU's losses and returns within the block."""
+    spec = simulated.spec
+    if spec.faulty is None:
+        return []
+    uuid = simulated.gpus()[spec.faulty].uuid
+    told = []
+    for start_ms, end_ms in faults_between(spec, block.start_ms, block.end_ms):
+        told += [
+            Event(start_ms, "xid", uuid, 79, "GPU has fallen off the bus"),
+            Event(start_ms, "gpu_lost", uuid, None, "GPU is lost"),
+            Event(end_ms, "gpu_ok", uuid, None, "GPU answers again"),
+        ]
+    return [event for event in told if block.start_ms <= event.at_ms < block.end_ms]
+
+
+def windows(node: DemoNode, simulated: Simulated, block: Block) -> wire.Columns:
+    """The wire's window columns of all GPUs, by GPU and start; telemetry outages leave holes, a lost GPU observes 0 ms."""
+    spec, starts = simulated.spec, _starts(simulated.spec.seed, block)
+    if len(starts) == 0:
+        return {"gpu": [], "start_ms": [], "observed_ms": []}
+    jobs = jobs_between(spec, block.start_ms, block.end_ms)
+    lost = faults_between(spec, block.start_ms, block.end_ms)
+    drawn = []
+    for index in range(spec.count):
+        columns = draw(card(spec, node=node.name, index=index), jobs, starts, window_s=block.window_s, seed=spec.seed)
+        observed = np.full(len(starts), block.window_s * 1000)
+        if index == spec.faulty and lost:
+            _lose(columns, observed, starts, window_ms=block.window_s * 1000, lost=lost)
+        drawn.append({"observed_ms": observed} | columns)
+    told: wire.Columns = {
+        "gpu": np.repeat(np.arange(spec.count), len(starts)).tolist(),
+        "start_ms": np.tile(starts, spec.count).tolist(),
+        "observed_ms": np.concatenate([columns["observed_ms"] for columns in drawn]).tolist(),
+    }
+    for name in drawn[0]:
+        if name != "observed_ms":
+            told[name] = _as_list(name, np.concatenate([columns[name] for columns in drawn]))
+    return told
+
+
+def _starts(seed: int, block: Block) -> NDArray[np.int64]:
+    """Starts of the block's windows that were not in a telemetry outage."""
+    starts = np.arange(block.start_ms, block.end_ms, block.window_s * 1000, dtype=np.int64)
+    for day in range((block.start_ms - DAY_MS) // DAY_MS, block.end_ms // DAY_MS + 1):
+        rng = random.Random(f"{seed}/outage/{day}")
+        if rng.random() < OUTAGE_CHANCE:
+            begin = day * DAY_MS + rng.randrange(DAY_MS)
+            starts = starts[(starts < begin) | (starts >= begin + int(rng.uniform(*OUTAGE_S)) * 1000)]
+    return starts
+
+
+def _lose(
+    columns: dict[str, Any], observed: NDArray[np.int64], starts: NDArray[np.int64], *, window_ms: int, lost: Sequence[tuple[int, int]]
+) -> None:
+    """Nothing was read of windows in which the GPU was lost."""
+    for start_ms, end_ms in lost:
+        gone = (starts + window_ms > start_ms) & (starts < end_ms)
+        observed[gone] = 0
+        for column in columns.values():
+            column[gone] = np.nan
+
+
+def _as_list(name: str, values: NDArray[np.float64]) -> list[float | int | None]:
+    """Rounded to what a sensor resolves, None where nothing was read, whole numbers without a point."""
+    rounded = np.round(values, DIGITS.get(name, 4))
+    unread = np.isnan(rounded)
+    if name not in WHOLE:
+        told: list[float | int | None] = rounded.tolist()
+    else:
+        told = np.where(unread, 0, rounded).astype(np.int64).tolist()
+    for place in np.flatnonzero(unread).tolist():
+        told[place] = None
+    return told
