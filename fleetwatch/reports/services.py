@@ -1,0 +1,68 @@
+"""Writes of reports."""
+
+from dataclasses import asdict
+from datetime import datetime
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+
+from fleetwatch.accounts.selectors import zone as organisation_zone
+from fleetwatch.costs import selectors as costs
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.notify import selectors as notify
+from fleetwatch.notify.services import enqueue
+from fleetwatch.reports import digest
+from fleetwatch.reports.models import Report
+
+WEEKLY_DIGEST = "weekly_digest"
+
+log = structlog.get_logger(__name__)
+
+
+def compute_weekly_digest(now: datetime) -> dict[str, int]:
+    """How many digests were computed and deliveries queued: the last full week's, once, from Monday 09:00 on.
+
+    A week without any capacity has none. Row and deliveries are one transaction, so that a
+    digest is neither lost nor sent twice; a channel that wants digests later starts with the next.
+    """
+    zone = organisation_zone()
+    week = digest.last_week(now, zone)
+    nothing = {"computed": 0, "queued": 0}
+    if not digest.is_due(now, zone) or Report.objects.filter(kind=WEEKLY_DIGEST, start=week.start, end=week.end).exists():
+        return nothing
+    made = _digest(week)
+    if made is None:
+        return nothing
+    message = digest.message(made, url=f"{settings.PUBLIC_URL}/reports/waste?from={week.start_ms}&to={week.end_ms}")
+    content = made.to_json() | {"message": asdict(message)}
+    with transaction.atomic():
+        _, is_new = Report.objects.get_or_create(
+            kind=WEEKLY_DIGEST, start=week.start, end=week.end, defaults={"computed_at": now, "content": content}
+        )
+        queued = enqueue(notify.digest_channels(), message, key=f"digest/{made.week}", now=now) if is_new else 0
+    log.info("digest computed", week=made.week, queued=queued)
+    return {"computed": int(is_new), "queued": queued}
+
+
+def _digest(week: Interval) -> digest.Digest | None:
+    """The digest of the week; None when no GPU was capacity in it."""
+    zone = organisation_zone()
+    this, before = costs.totals(week), costs.totals(digest.week_before(week, zone))
+    if not this.capacity_ms:
+        return None
+    groups = costs.totals_by(week, "job")[: digest.TOP_ITEMS]
+    return digest.Digest(
+        week=digest.week_name(week, zone),
+        zone=str(zone),
+        this=digest.figures(this),
+        before=digest.figures(before) if before.capacity_ms else None,
+        top=digest.top_items(groups, _owners([group.key for group in groups])),
+    )
+
+
+def _owners(job_keys: list[str]) -> dict[str, str]:
+    """User and team of each job that names any."""
+    rows = Job.objects.filter(key__in=job_keys).values_list("key", "user", "team__slug")
+    return {key: f"{user} ({team})" if user and team else user or team or "" for key, user, team in rows}

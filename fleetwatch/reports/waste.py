@@ -1,0 +1,85 @@
+"""The waste report: lines of a breakdown that sum to their total, and the same as CSV. Pure."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from fleetwatch.costs import pricing
+from fleetwatch.costs.totals import STATES, TIERS, Group, Totals
+from fleetwatch.lib.intervals import Interval
+
+GROUPS = ("team", "user", "job")
+SIX_PLACES = Decimal("0.000001")
+# A spreadsheet runs a cell that begins so: https://owasp.org/www-community/attacks/CSV_Injection
+ACTIVE_FIRST_CHARACTERS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+
+
+@dataclass(frozen=True, slots=True)
+class WasteReport:
+    """Who wasted what over `interval` (as the ledger cuts it); most wasted dollars first, lines sum to `total`."""
+
+    interval: Interval
+    group_by: str
+    lines: tuple[Group, ...]
+    total: Totals
+
+
+def to_csv(report: WasteReport) -> str:
+    """The report as CSV (RFC 4180), units in the head, one line per group, micro-dollars that sum to their total."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(head(report.group_by))
+    writer.writerows(_cells(report))
+    return out.getvalue()
+
+
+def head(group_by: str) -> list[str]:
+    """The names of the columns."""
+    return [
+        "from_utc", "to_utc", group_by, "label", "capacity_gpu_hours",
+        *(f"{state}_gpu_hours" for state in STATES),
+        *(f"waste_{tier}_gpu_hours" for tier in TIERS),
+        "cost_usd",
+        *(f"waste_{tier}_usd" for tier in TIERS),
+        "wasted_usd", "wasted_share_of_observed", "spend_efficiency", "coverage", "unpriced_gpu_hours", "has_example_rates",
+    ]  # fmt: skip
+
+
+def safe(text: str) -> str:
+    """The text with an apostrophe in front where a spreadsheet would run it as a formula."""
+    return f"'{text}" if text.startswith(ACTIVE_FIRST_CHARACTERS) else text
+
+
+def _cells(report: WasteReport) -> list[list[str]]:
+    period = [f"{moment:%Y-%m-%dT%H:%M:%SZ}" for moment in (report.interval.start, report.interval.end)]
+    every = [group.totals for group in report.lines]
+    cost = pricing.lines([totals.cost_usd for totals in every])
+    tiers = {tier: pricing.lines([totals.waste_usd[tier] for totals in every]) for tier in TIERS}
+    rows = []
+    for number, group in enumerate(report.lines):
+        totals = group.totals
+        usd = {tier: tiers[tier][number] for tier in TIERS}
+        rows.append(
+            [
+                *period, safe(group.key), safe(group.label), _hours(totals.capacity_ms),
+                *(_hours(totals.states[state]) for state in STATES),
+                *(_hours(totals.waste_ms[tier]) for tier in TIERS),
+                f"{cost[number]:f}",
+                *(f"{usd[tier]:f}" for tier in TIERS),
+                f"{usd['certain'] + usd['probable']:f}",
+                *_ratios((totals.wasted_share_of_observed, totals.spend_efficiency, totals.coverage)),
+                _hours(totals.unpriced_ms), "yes" if totals.has_example_rates else "no",
+            ]
+        )  # fmt: skip
+    return rows
+
+
+def _hours(gpu_ms: int) -> str:
+    return f"{(Decimal(gpu_ms) / pricing.HOUR_MS).quantize(SIX_PLACES):f}"
+
+
+def _ratios(values: Sequence[float | None]) -> list[str]:
+    """Ratios of 0 to 1; unknown is an empty cell, never 0."""
+    return ["" if value is None else f"{value:.6f}" for value in values]

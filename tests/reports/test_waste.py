@@ -1,0 +1,105 @@
+import csv
+import io
+from datetime import timedelta
+
+import pytest
+
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.reports import selectors, waste
+from tests.costs.factories import HOUR, a_gpu, a_job, a_rate, an_entry
+
+ONE_HOUR = Interval(HOUR, HOUR + timedelta(hours=1))
+HALF_HOUR_MS = 1_800_000
+
+
+def rows(report: waste.WasteReport) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(waste.to_csv(report))))
+
+
+def two_teams() -> None:
+    """nlp: half an hour useful, half an hour idle at $4/h; vision: an hour idle at $2/h; both certain."""
+    dear, cheap = a_gpu(model="H100 SXM"), a_gpu(model="L4")
+    a_rate("4", gpu=dear)
+    a_rate("2", gpu=cheap)
+    nlp, vision = a_job(key="slurm/della/1", user="ann", team="nlp"), a_job(key="slurm/della/2", user="ben", team="vision")
+    an_entry(dear, "useful", HALF_HOUR_MS, job=nlp)
+    an_entry(dear, "idle", HALF_HOUR_MS, job=nlp, tier="certain")
+    an_entry(cheap, "idle", 2 * HALF_HOUR_MS, job=vision, tier="probable")
+
+
+@pytest.mark.django_db
+def test_the_csv_says_who_wasted_what_in_named_units():
+    two_teams()
+
+    by_team = {row["team"]: row for row in rows(selectors.waste_rows(ONE_HOUR, "team"))}
+
+    nlp = by_team["nlp"]
+    assert (nlp["from_utc"], nlp["to_utc"]) == ("2026-11-02T09:00:00Z", "2026-11-02T10:00:00Z")
+    assert (nlp["capacity_gpu_hours"], nlp["useful_gpu_hours"], nlp["idle_gpu_hours"]) == ("1.000000", "0.500000", "0.500000")
+    assert (nlp["cost_usd"], nlp["wasted_usd"], nlp["waste_certain_usd"], nlp["waste_probable_usd"]) == (
+        "4.000000",
+        "2.000000",
+        "2.000000",
+        "0.000000",
+    )
+    assert (nlp["wasted_share_of_observed"], nlp["spend_efficiency"], nlp["coverage"]) == ("0.500000", "0.500000", "1.000000")
+    assert by_team["vision"]["wasted_usd"] == "2.000000"
+    assert by_team["vision"]["waste_probable_gpu_hours"] == "1.000000"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("group_by", "keys"), [("user", {"ann", "ben"}), ("job", {"slurm/della/1", "slurm/della/2"})])
+def test_the_same_by_user_and_by_job(group_by, keys):
+    two_teams()
+
+    report = selectors.waste_rows(ONE_HOUR, group_by)
+
+    assert {line.key for line in report.lines} == keys
+    assert sum(line.totals.wasted_usd for line in report.lines) == report.total.wasted_usd == 4
+
+
+def test_another_breakdown_is_a_mistake_of_the_caller():
+    with pytest.raises(ValueError, match="team, user, job"):
+        selectors.waste_rows(ONE_HOUR, "colour")
+
+
+@pytest.mark.django_db
+def test_a_period_without_entries_is_a_head_without_lines():
+    assert waste.to_csv(selectors.waste_rows(ONE_HOUR, "team")).splitlines() == [",".join(waste.head("team"))]
+
+
+@pytest.mark.django_db
+def test_three_thirds_of_a_dollar_sum_to_the_dollar():
+    gpu = a_gpu()
+    a_rate("1", gpu=gpu)
+    for number in range(3):
+        an_entry(gpu, "idle", 1_200_000, job=a_job(key=f"slurm/della/{number}"), tier="certain")
+
+    lines = rows(selectors.waste_rows(ONE_HOUR, "job"))
+
+    assert sorted(line["cost_usd"] for line in lines) == ["0.333333", "0.333333", "0.333334"]
+
+
+@pytest.mark.django_db
+def test_what_is_unknown_is_an_empty_cell():
+    an_entry(a_gpu(), "unobserved", job=a_job())
+
+    (line,) = rows(selectors.waste_rows(ONE_HOUR, "team"))
+
+    assert (line["coverage"], line["wasted_share_of_observed"], line["spend_efficiency"]) == ("0.000000", "", "")
+    assert line["unpriced_gpu_hours"] == "1.000000"
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1"])
+def test_no_name_becomes_a_formula(name):
+    assert waste.safe(name) == f"'{name}"
+
+
+@pytest.mark.django_db
+def test_a_hostile_user_stays_in_its_cell():
+    an_entry(a_gpu(), "idle", job=a_job(user='=cmd|" /C calc"!A0,\n"x"'))
+
+    (line,) = rows(selectors.waste_rows(ONE_HOUR, "user"))
+
+    assert line["user"] == '\'=cmd|" /C calc"!A0,\n"x"'
+    assert line["idle_gpu_hours"] == "1.000000"

@@ -1,0 +1,152 @@
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from fleetwatch.accounts.selectors import organisation
+from fleetwatch.notify.models import Delivery
+from fleetwatch.notify.services import create_channel
+from fleetwatch.reports import digest, services
+from fleetwatch.reports.models import Report
+from tests.costs.factories import a_gpu, a_job, a_rate, an_entry
+
+HOUR_MS = 3_600_000
+WEEK_47 = datetime(2026, 11, 16, tzinfo=UTC)  # a Monday
+MONDAY_NINE = datetime(2026, 11, 23, 9, tzinfo=UTC)
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def slack_channel(name: str = "ops", *, gets_digest: bool = True):
+    return create_channel("slack", name, {"webhook_url": "https://hooks.example/x"}, now=WEEK_47, gets_digest=gets_digest)
+
+
+def a_week_of_waste() -> None:
+    """Week 47: $40 spent, $10 wasted by ann, $20 by the platform's orphan; the week before: $20 spent, all of it useful."""
+    gpu = a_gpu()
+    a_rate("10", gpu=gpu)
+    job = a_job(key="slurm/della/1", user="ann", team="nlp", name="sweep-7")
+    an_entry(gpu, "useful", HOUR_MS, job=job, start=WEEK_47)
+    an_entry(gpu, "idle", HOUR_MS, job=job, start=WEEK_47 + timedelta(hours=1), tier="certain")
+    for hour in (2, 3):
+        an_entry(gpu, "orphaned", HOUR_MS, start=WEEK_47 + timedelta(hours=hour))
+    for day in (1, 2):
+        an_entry(gpu, "useful", HOUR_MS, job=job, start=WEEK_47 - timedelta(days=day))
+
+
+@pytest.mark.django_db
+def test_the_digest_says_what_was_spent_wasted_and_by_whom():
+    a_week_of_waste()
+    slack_channel()
+
+    did = services.compute_weekly_digest(MONDAY_NINE)
+
+    message = Delivery.objects.get().message
+    assert did == {"computed": 1, "queued": 1}
+    assert message["title"] == "GPU week 2026-W47: $30.00 wasted of $40.00"
+    assert message["summary"] == "75 % of the observed GPU time was wasted (certain and probable)."
+    assert message["fields"] == [
+        ["Spend", "$40.00 (+100 %)"],
+        ["Wasted", "$30.00, 3.0 GPU-h (nothing to compare with)"],
+        ["Spend efficiency", "25 % (-75.0 points)"],
+        ["Telemetry coverage", "100 %"],
+    ]
+    assert message["rows"] == [
+        ["Wasted", "GPU time", "Job", "Owner"],
+        ["$20.00", "2.0 GPU-h", "GPUs that no job held", "platform"],
+        ["$10.00", "1.0 GPU-h", "sweep-7", "ann (nlp)"],
+    ]
+    assert message["text"] == "Compared with the week before. Weeks begin on Monday, UTC."
+
+
+@pytest.mark.django_db
+def test_it_is_computed_once_and_kept():
+    a_week_of_waste()
+    slack_channel()
+
+    did = [services.compute_weekly_digest(MONDAY_NINE + timedelta(hours=hours)) for hours in range(3)]
+
+    report = Report.objects.get()
+    assert [each["computed"] for each in did] == [1, 0, 0]
+    assert Delivery.objects.count() == 1
+    assert (report.start, report.end) == (WEEK_47, WEEK_47 + timedelta(days=7))
+    assert report.content["this"]["cost_usd"] == "40.000000"
+    assert report.content["message"]["title"] == "GPU week 2026-W47: $30.00 wasted of $40.00"
+
+
+@pytest.mark.django_db
+def test_it_waits_for_nine_and_comes_late_rather_than_never():
+    a_week_of_waste()
+
+    before = services.compute_weekly_digest(MONDAY_NINE - timedelta(minutes=1))
+    on_thursday = services.compute_weekly_digest(MONDAY_NINE + timedelta(days=3))
+
+    assert (before["computed"], on_thursday["computed"]) == (0, 1)
+
+
+@pytest.mark.django_db
+def test_nine_is_the_organisations_nine():
+    an_entry(a_gpu(), start=WEEK_47 + timedelta(hours=5))
+    home = organisation()
+    home.time_zone = "America/New_York"
+    home.save(update_fields=["time_zone"])
+
+    too_early = services.compute_weekly_digest(MONDAY_NINE + timedelta(hours=4, minutes=59))
+    at_nine = services.compute_weekly_digest(MONDAY_NINE + timedelta(hours=5))
+
+    assert (too_early["computed"], at_nine["computed"]) == (0, 1)
+    assert Report.objects.get().start == WEEK_47 + timedelta(hours=5)
+
+
+@pytest.mark.django_db
+def test_a_week_without_gpus_has_no_digest():
+    slack_channel()
+
+    assert services.compute_weekly_digest(MONDAY_NINE) == {"computed": 0, "queued": 0}
+    assert Report.objects.count() == 0
+
+
+@pytest.mark.django_db
+def test_only_channels_that_want_it_get_it():
+    a_week_of_waste()
+    wants = slack_channel("digest")
+    slack_channel("alerts only", gets_digest=False)
+
+    services.compute_weekly_digest(MONDAY_NINE)
+
+    assert Delivery.objects.values_list("channel", "key").get() == (wants.pk, "digest/2026-W47")
+
+
+@pytest.mark.django_db
+def test_example_prices_and_missing_prices_are_said():
+    priced, unpriced = a_gpu(model="L4"), a_gpu(model="T4")
+    a_rate("1", gpu=priced, is_example=True)
+    for gpu in (priced, unpriced):
+        an_entry(gpu, "idle", HOUR_MS, job=a_job(), start=WEEK_47, tier="certain")
+    slack_channel()
+
+    services.compute_weekly_digest(MONDAY_NINE)
+
+    text = Delivery.objects.get().message["text"]
+    assert "example list prices" in text
+    assert "1.0 GPU-h had no rate" in text
+
+
+@pytest.mark.parametrize(
+    ("now", "hours"),
+    [
+        (datetime(2026, 3, 30, 12, tzinfo=UTC), 167),  # clocks went forward on Sunday the 29th
+        (datetime(2026, 10, 26, 12, tzinfo=UTC), 169),  # and back on Sunday the 25th
+        (datetime(2026, 11, 23, 12, tzinfo=UTC), 168),
+    ],
+)
+def test_a_week_is_as_long_as_its_days(now, hours):
+    week = digest.last_week(now, BERLIN)
+
+    assert week.duration_ms == hours * HOUR_MS
+    assert week.start.astimezone(BERLIN).strftime("%a %H:%M") == "Mon 00:00"
+    assert digest.week_before(week, BERLIN).end == week.start
+
+
+@pytest.mark.parametrize(("day", "name"), [(datetime(2027, 1, 5, tzinfo=UTC), "2026-W53"), (datetime(2027, 1, 12, tzinfo=UTC), "2027-W01")])
+def test_weeks_are_named_by_iso(day, name):
+    assert digest.week_name(digest.last_week(day, ZoneInfo("UTC")), ZoneInfo("UTC")) == name
