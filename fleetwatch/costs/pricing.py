@@ -24,17 +24,23 @@ def usd(amount: Decimal, step: Decimal = MICRO_USD) -> Decimal:
     return amount.quantize(step, context=EXACT)
 
 
-def lines(amounts: Sequence[Decimal], step: Decimal = MICRO_USD) -> list[Decimal]:
-    """The amounts in whole steps that sum to exactly usd(sum(amounts), step): largest remainder first.
+def lines(amounts: Sequence[Decimal], step: Decimal = MICRO_USD, *, total: Decimal | None = None) -> list[Decimal]:
+    """The amounts in whole steps that sum to exactly `total`: largest remainder first.
 
+    Without a total it is usd(sum(amounts), step); a given one is that sum rounded up or down.
     Each line is its amount rounded down or up; equal remainders go to the earlier line.
     """
-    total = Decimal(0)
-    for amount in amounts:
-        total = EXACT.add(total, amount)
+    whole = usd(_sum(amounts), step) if total is None else total
     floors = [amount.quantize(step, rounding=ROUND_FLOOR, context=EXACT) for amount in amounts]
-    missing = int((usd(total, step) - sum(floors, Decimal(0))) / step)
+    missing = int((whole - _sum(floors)) / step)
     by_remainder = sorted(range(len(amounts)), key=lambda i: (floors[i] - amounts[i], i))
     for i in by_remainder[:missing]:
         floors[i] += step
     return floors
+
+
+def _sum(amounts: Iterable[Decimal]) -> Decimal:
+    total = Decimal(0)
+    for amount in amounts:
+        total = EXACT.add(total, amount)
+    return total

@@ -16,9 +16,10 @@ from django.db import connection
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import cuts, pricing
-from fleetwatch.costs.totals import EVERYTHING, STATES, TIERS, Bucket, Group, Scope, SpendingNow, Totals
+from fleetwatch.costs.totals import EVERYTHING, Bucket, Group, Scope, SpendingNow, Totals
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.policy import STATES, TIERS
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.sql import read_statement
 
@@ -36,9 +37,9 @@ _CELLS = read_statement(_SQL / "cells.sql")
 _SPENDING_NOW = read_statement(_SQL / "spending_now.sql")
 # an id that no row has: a name that nothing bears finds nothing, not everything
 _NO_ROW = -1
-_Parameters = dict[str, str | int | bool | datetime | None]
+_Parameters = dict[str, str | int | bool | datetime | list[str] | None]
 _NO_LIMITS: _Parameters = dict.fromkeys(
-    ("node_id", "gpu_id", "gpu_model_id", "job_id", "team_id", "user_name", "is_allocated", "has_team", "has_gpu_model")
+    ("node_id", "gpu_id", "gpu_model_id", "job_id", "team_id", "user_name", "is_allocated", "has_team", "has_gpu_model", "states")
 )
 
 
@@ -120,7 +121,7 @@ def _cells(interval: Interval, *, scope: Scope, group_by: str | None = None, ste
 
 def _looked_at(scope: Scope) -> _Parameters:
     """The scope as parameters of cells.sql."""
-    looked_at: _Parameters = {}
+    looked_at: _Parameters = {"states": None if scope.states is None else list(scope.states)}
     if scope.node is not None:
         looked_at["node_id"] = _id(Node, name=scope.node)
     if scope.gpu is not None:

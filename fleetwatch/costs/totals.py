@@ -9,9 +9,8 @@ from datetime import datetime
 from decimal import Decimal
 
 from fleetwatch.costs.pricing import HOUR_MS
+from fleetwatch.ledger.policy import STATES, TIERS
 
-STATES = ("useful", "underused", "stalled", "idle", "starting", "orphaned", "free", "unavailable", "unobserved")
-TIERS = ("certain", "probable", "potential")
 HEADLINE_TIERS = ("certain", "probable")  # what "wasted" means without a word beside it (domain.md 4.2)
 ZERO = Decimal(0)
 
@@ -115,6 +114,7 @@ class Scope:
     user: str | None = None
     team: str | None = None  # slug
     gpu_model: str | None = None  # name
+    states: tuple[str, ...] | None = None  # time in these states alone
 
 
 EVERYTHING = Scope()

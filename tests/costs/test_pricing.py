@@ -50,3 +50,8 @@ def test_lines_always_sum_to_the_total_and_none_is_off_by_a_step(parts):
 
     assert sum(split, Decimal(0)) == usd(cost_usd(parts))
     assert all(abs(line - amount) < Decimal("0.000001") for line, amount in zip(split, amounts, strict=True))
+
+
+def test_lines_can_follow_a_total_that_was_rounded_elsewhere():
+    assert lines([Decimal("0.4"), Decimal("0.4")], Decimal(1), total=Decimal(0)) == [Decimal(0), Decimal(0)]
+    assert lines([Decimal("0.1"), Decimal("0.4")], Decimal(1), total=Decimal(1)) == [Decimal(0), Decimal(1)]

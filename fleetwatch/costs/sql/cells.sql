@@ -1,7 +1,7 @@
 -- One row: GPU time of one group, bucket, state and tier under one rate; every figure is a sum of these.
 -- In:  start, end (timestamptz, cuts of the ledger); group_by (team, user, job, node, gpu, gpu_model) or NULL;
 --      step (hour, day) or NULL, zone (IANA name) for days; what is looked at, NULL = all: node_id, gpu_id,
---      gpu_model_id, job_id, team_id, user_name, is_allocated, has_team, has_gpu_model.
+--      gpu_model_id, job_id, team_id, user_name, is_allocated, has_team, has_gpu_model, states.
 -- Again: safe, it only reads. The tests on parameters are constants to the planner: it folds them and drops
 -- the joins that nothing is asked of.
 SELECT
@@ -49,4 +49,5 @@ WHERE entry.start >= %(start)s
   AND (%(team_id)s::bigint IS NULL OR job.team_id = %(team_id)s::bigint)
   AND (%(has_team)s::boolean IS NULL OR (job.team_id IS NOT NULL) = %(has_team)s::boolean)
   AND (%(user_name)s::text IS NULL OR job."user" = %(user_name)s::text)
+  AND (%(states)s::text[] IS NULL OR entry.state = ANY(%(states)s::text[]))
 GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9
