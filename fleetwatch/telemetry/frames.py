@@ -1,12 +1,36 @@
-"""Columns of an interval, hot and sealed, as numpy arrays."""
+"""Columns of an interval, hot and sealed, as numpy arrays.
 
+Hot batches are read before chunks: what is sealed in between is read twice and
+counted once; the other way round it could be missed.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from django.db import connection
 from numpy.typing import NDArray
+
+from agent import wire
+from fleetwatch.lib.intervals import HOUR_MS, from_ms
+from fleetwatch.telemetry import codec, hot
+from fleetwatch.telemetry.tables import (
+    DEAD_PROCESSES,
+    HOST_INTS,
+    HOST_KEYS,
+    WINDOW_INTS,
+    WINDOW_KEYS,
+    Table,
+    joined,
+    overlapping,
+    without_empty,
+)
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+LIVE_PROCESSES = "live_process_count"
+MAX_WINDOW_MS = wire.MAX_WINDOW_S * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +52,18 @@ class Frame:
     def __len__(self) -> int:
         return len(self.gpu_id)
 
+    def where(self, keep: NDArray[np.bool_]) -> "Frame":
+        """The windows at which `keep` is true."""
+        return Frame(
+            gpu_id=self.gpu_id[keep],
+            start_ms=self.start_ms[keep],
+            end_ms=self.end_ms[keep],
+            observed_ms=self.observed_ms[keep],
+            boot_start_ms=self.boot_start_ms[keep],
+            sequence=self.sequence[keep],
+            columns={name: values[keep] for name, values in self.columns.items()},
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class HostFrame:
@@ -41,3 +77,88 @@ class HostFrame:
 
     def __len__(self) -> int:
         return len(self.start_ms)
+
+
+def read(node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None = None) -> Frame:
+    """All windows of the node that overlap [start_ms, end_ms).
+
+    Exactly the named columns are there; None gives every column with a value in it.
+    `live_process_count` is the windows' process_count less the processes their
+    batch lists as zombie (Z), dead (X) or in uninterruptible sleep (D).
+    """
+    wanted = None if columns is None else _stored_names(columns)
+    fresh = hot.decode(hot.marked(node_id, _hours(start_ms, end_ms)), wanted).windows
+    names = None if wanted is None else [*WINDOW_INTS, *wanted]
+    sealed = [codec.unpack(payload, names) for payload in _payloads("payload", node_id, start_ms, end_ms)]
+    table = overlapping(joined([*sealed, fresh], ints=WINDOW_INTS, keys=WINDOW_KEYS), start_ms, end_ms)
+    return frame(table, columns)
+
+
+def read_gpu(gpu_id: int, node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None = None) -> Frame:
+    """The windows of one GPU of the node that overlap [start_ms, end_ms); else as `read`."""
+    windows = read(node_id, start_ms, end_ms, columns)
+    return windows.where(windows.gpu_id == gpu_id)
+
+
+def host(node_id: int, start_ms: int, end_ms: int) -> HostFrame:
+    """The node's host samples that overlap [start_ms, end_ms), with every column that has a value."""
+    fresh = hot.decode(hot.marked(node_id, _hours(start_ms, end_ms)), ()).host
+    sealed = [codec.unpack(payload) for payload in _payloads("host", node_id, start_ms, end_ms)]
+    table = overlapping(joined([*sealed, fresh], ints=HOST_INTS, keys=HOST_KEYS), start_ms, end_ms)
+    return HostFrame(
+        start_ms=table["start_ms"],
+        end_ms=table["start_ms"] + table["window_ms"],
+        boot_start_ms=table["boot_start_ms"],
+        sequence=table["sequence"],
+        columns={name: values for name, values in without_empty(table, HOST_INTS).items() if name not in HOST_INTS},
+    )
+
+
+def frame(table: Table, columns: Sequence[str] | None) -> Frame:
+    """The table's windows with the named columns (None: every one with a value in it, and the derived one)."""
+    if columns is None:
+        floats = {name: values for name, values in without_empty(table, WINDOW_INTS).items() if name not in WINDOW_INTS}
+        floats.pop(DEAD_PROCESSES, None)
+        if "process_count" in floats:
+            floats[LIVE_PROCESSES] = _live_processes(table)
+    else:
+        floats = {name: _live_processes(table) if name == LIVE_PROCESSES else _column(table, name) for name in columns}
+    return Frame(
+        gpu_id=table["gpu_id"],
+        start_ms=table["start_ms"],
+        end_ms=table["start_ms"] + table["window_ms"],
+        observed_ms=table["observed_ms"],
+        boot_start_ms=table["boot_start_ms"],
+        sequence=table["sequence"],
+        columns=floats,
+    )
+
+
+def _live_processes(table: Table) -> Floats:
+    return np.maximum(_column(table, "process_count") - _column(table, DEAD_PROCESSES), 0.0)
+
+
+def _column(table: Table, name: str) -> Floats:
+    return table[name] if name in table else np.full(len(table["start_ms"]), np.nan)
+
+
+def _stored_names(columns: Sequence[str]) -> list[str]:
+    names = [name for name in columns if name != LIVE_PROCESSES]
+    if LIVE_PROCESSES not in columns:
+        return names
+    return list(dict.fromkeys([*names, "process_count", DEAD_PROCESSES]))
+
+
+def _hours(start_ms: int, end_ms: int) -> range:
+    """Starts of the hours in which a window that overlaps the interval may start."""
+    return range((start_ms - MAX_WINDOW_MS) // HOUR_MS * HOUR_MS, end_ms, HOUR_MS)
+
+
+def _payloads(kind: str, node_id: int, start_ms: int, end_ms: int) -> list[bytes]:
+    """The packed bytes of the chunks that may hold overlapping windows, oldest first; `kind` is a column of Chunk."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f'SELECT {kind} FROM telemetry_chunk WHERE node_id = %s AND start < %s AND "end" > %s ORDER BY start',  # noqa: S608 (our own words)
+            [node_id, from_ms(end_ms), from_ms(start_ms - MAX_WINDOW_MS)],
+        )
+        return [bytes(payload) for (payload,) in cursor.fetchall() if payload]

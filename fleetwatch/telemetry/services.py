@@ -11,14 +11,13 @@ from agent import wire
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.telemetry import partitions, retention
+from fleetwatch.telemetry.locks import POSTING, try_node_lock
 from fleetwatch.telemetry.models import Batch, HealthEvent, TouchedHour
 
 log = structlog.get_logger()
 
 # An agent clock within this of ours is left alone; so is one within this of the correction it already has.
 CLOCK_TOLERANCE_MS = 2_000
-# First key of the advisory locks taken per node, so that they meet no other lock of ours.
-POSTING_LOCK = 0x46570001
 
 
 def clock_offset(node_id: int, boot_id: str, measured_ms: int | None) -> int:
@@ -42,7 +41,7 @@ def record_sequence(node: Node, batch: wire.Batch, *, offset_ms: int) -> bool:
     Holds the boot's row until the caller's transaction ends, so of two equal
     batches at once the second waits, and is a duplicate only if the first commits.
     """
-    values = {
+    values: dict[str, int | str] = {
         "node": node.pk,
         "boot": batch.boot_id,
         "boot_start": batch.boot_start_ms,
@@ -130,7 +129,7 @@ def claim_touched(limit: int) -> list[tuple[int, datetime, list[int]]]:
     for node_id in _waiting_nodes():
         if len(claims) >= limit:
             break
-        if try_node_lock(POSTING_LOCK, node_id):
+        if try_node_lock(POSTING, node_id):
             claims.extend(_claim_hours(node_id, limit - len(claims)))
     return claims
 
@@ -139,13 +138,6 @@ def release_touched(mark_ids: Iterable[int]) -> int:
     """How many marks were deleted: exactly the claimed ones, in the transaction that posted them."""
     deleted, _ = TouchedHour.objects.filter(pk__in=list(mark_ids)).delete()
     return deleted
-
-
-def try_node_lock(purpose: int, node_id: int) -> bool:
-    """True when this transaction now alone does `purpose` for the node; never waits."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", [purpose, node_id % 2**31])
-        return bool(cursor.fetchone()[0])
 
 
 def _insert(row: Batch, hours: list[datetime]) -> int:

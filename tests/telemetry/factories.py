@@ -47,5 +47,6 @@ def store(node: Node, batch: wire.Batch | None = None, **changes: Any) -> Batch:
     received_at = changes.pop("received_at", datetime(2026, 11, 20, 11, 5, tzinfo=UTC))
     quarantined = changes.pop("quarantined", False)
     batch = batch or make_batch(node, **changes)
-    payload = wire.compress(wire.encode(batch))
-    return services.append_batch(node, batch, payload, offset_ms=offset_ms, received_at=received_at, quarantined=quarantined)
+    body = wire.encode(batch)
+    parsed = wire.decode(body)
+    return services.append_batch(node, parsed, wire.compress(body), offset_ms=offset_ms, received_at=received_at, quarantined=quarantined)

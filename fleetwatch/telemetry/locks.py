@@ -1,0 +1,14 @@
+"""Locks per node and purpose, held until the transaction ends: two workers never do one thing to a node at once."""
+
+from django.db import connection
+
+# First keys of two-key advisory locks; single-key locks (lib.sql) live in another space.
+SEALING = 1
+POSTING = 2
+
+
+def try_node_lock(purpose: int, node_id: int) -> bool:
+    """True when this transaction now alone does `purpose` for the node; never waits."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", [purpose, node_id % 2**31])
+        return bool(cursor.fetchone()[0])

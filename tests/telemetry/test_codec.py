@@ -1,0 +1,145 @@
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from fleetwatch.telemetry import codec
+
+any_float = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True, width=64)
+decimals = st.integers(-(10**12), 10**12).map(lambda number: number / 1000)
+float_columns = st.one_of(
+    arrays.arrays(np.float64, st.shared(st.integers(0, 200), key="rows"), elements=any_float),
+    arrays.arrays(np.float64, st.shared(st.integers(0, 200), key="rows"), elements=st.one_of(decimals, st.just(np.nan))),
+    arrays.arrays(np.float64, st.shared(st.integers(0, 200), key="rows"), elements=st.just(np.nan)),
+)
+int_columns = arrays.arrays(np.int64, st.shared(st.integers(0, 200), key="rows"), elements=st.integers(-(2**63), 2**63 - 1))
+
+
+def same_bits(one, other):
+    """True when dtype and every value agree to the bit, all NaN being one value."""
+    if one.dtype != other.dtype or len(one) != len(other):
+        return False
+    if one.dtype == np.float64:
+        one, other = (np.where(np.isnan(part), np.nan, part) for part in (one, other))
+    return bool((one.view(np.uint64) == other.view(np.uint64)).all())
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(float_columns, int_columns), max_size=4))
+def test_any_columns_come_back_bit_for_bit(columns):
+    given_columns = {f"c{number}": values for number, values in enumerate(columns)}
+
+    back = codec.unpack(codec.pack(given_columns))
+
+    assert list(back) == list(given_columns)
+    assert all(same_bits(back[name], values) for name, values in given_columns.items())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([0.0, -0.0, 0.0]),
+        np.array([np.inf, -np.inf, 1.5]),
+        np.array([np.nan, np.nan, 3.25, np.nan, 4.0, np.nan]),
+        np.array([-np.nan, 1.0]),
+        np.array([5e-324, -5e-324, 1.7976931348623157e308]),
+        np.array([0.1, 0.2, 0.30000000000000004]),
+        np.array([2.0**53, 2.0**53 + 2, -(2.0**53)]),
+        np.array([1e300, 1.0]),
+        np.array([42.0]),
+        np.array([]),
+    ],
+)
+def test_awkward_floats_come_back_bit_for_bit(values):
+    assert same_bits(codec.unpack(codec.pack({"c": values}))["c"], values)
+
+
+@pytest.mark.parametrize("values", [[-(2**63), 2**63 - 1], [2**63 - 1, -(2**63), 0], [10**18, 10**18 + 1, 10**18], [7], []])
+def test_huge_counters_come_back_exactly(values):
+    assert codec.unpack(codec.pack({"c": np.array(values, dtype=np.int64)}))["c"].tolist() == values
+
+
+def test_a_column_of_one_value_or_none_costs_only_its_entry():
+    rows = 10_000
+    nothing = len(codec.pack({}))
+
+    missing = len(codec.pack({"a": np.full(rows, np.nan)}))
+    constant = len(codec.pack({"a": np.full(rows, 612.5)}))
+
+    assert missing - nothing < 40
+    assert constant - nothing < 40
+
+
+def test_round_decimals_cost_less_than_a_third_of_their_eight_bytes():
+    values = np.random.default_rng(7).integers(0, 1000, 5_000) / 1000
+
+    assert len(codec.pack({"a": values})) < 5_000 * 8 / 3
+
+
+def test_only_the_wanted_columns_are_read_and_an_unknown_one_is_left_out():
+    data = codec.pack({"a": np.arange(3.0), "b": np.arange(3), "c": np.array([1.5, 2.5, 0.1])})
+
+    assert list(codec.unpack(data, ["c", "x"])) == ["c"]
+    assert codec.column_names(data) == ["a", "b", "c"]
+    assert codec.row_count(data) == 3
+
+
+def test_a_damaged_column_does_not_keep_the_others_from_being_read():
+    data = bytearray(codec.pack({"a": np.arange(300.0), "b": np.random.default_rng(1).random(300)}))
+    data[-300:] = bytes(300)
+
+    assert codec.unpack(bytes(data), ["a"])["a"].tolist() == list(range(300))
+
+
+def test_what_it_does_not_know_is_refused():
+    data = codec.pack({"a": np.arange(3.0)})
+
+    with pytest.raises(codec.CodecError, match="version 2"):
+        codec.unpack(b"\x02" + data[1:])
+    with pytest.raises(codec.CodecError, match="too few"):
+        codec.unpack(b"")
+    with pytest.raises(codec.CodecError, match="expected"):
+        codec.unpack(data + b"x")
+    with pytest.raises(ValueError, match="rows"):
+        codec.pack({"a": np.arange(3.0), "b": np.arange(2.0)})
+    with pytest.raises(ValueError, match="float32"):
+        codec.pack({"a": np.zeros(3, dtype=np.float32)})
+
+
+def test_version_1_bytes_written_long_ago_are_still_read():
+    data = bytes.fromhex(GOLDEN)
+
+    columns = codec.unpack(data)
+
+    assert columns["power_w"].tolist()[:2] == [612.5, 121.0]
+    assert np.isnan(columns["power_w"][2])
+    assert columns["start_ms"].tolist() == [1794000000000, 1794000010000, 1794000020000]
+    assert columns["noise"].tolist() == [0.1 + 0.2, 1 / 3, -0.0]
+
+
+def test_threads_pack_and_unpack_side_by_side():
+    values = np.random.default_rng(3).random(2_000)
+    wrong = []
+
+    def work():
+        for _ in range(30):
+            if not same_bits(codec.unpack(codec.pack({"a": values}))["a"], values):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert not wrong
+
+
+GOLDEN = (
+    "010300000003005000000020535d0200140407706f7765725f7700020102ba040011000000060000000873746172745f6d730102ff020094bbb2a101"
+    "00000b00056e6f6973650001ff08001500000000000000031000d93fce55072001090000202006310000330000130000200631000000102000274e20"
+    "188500005034550033d3d5003f3f800100ca8e08"
+)

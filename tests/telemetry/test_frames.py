@@ -1,0 +1,142 @@
+import numpy as np
+import pytest
+
+from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.telemetry import frames
+from tests.telemetry.factories import HOUR_START_MS, make_node, store
+
+pytestmark = pytest.mark.django_db
+
+
+def read_hour(node, columns=None):
+    return frames.read(node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS, columns)
+
+
+def test_nothing_stored_is_an_empty_frame_with_the_wanted_columns():
+    frame = read_hour(make_node(), ("power_w", "live_process_count"))
+
+    assert len(frame) == 0
+    assert frame.gpu_id.dtype == np.int64
+    assert {name: len(values) for name, values in frame.columns.items()} == {"power_w": 0, "live_process_count": 0}
+
+
+def test_windows_are_sorted_and_a_value_not_read_is_nan():
+    node = make_node()
+    first, second = node.gpus.order_by("index").values_list("pk", flat=True)
+    store(node, starts=[HOUR_START_MS + 10_000, HOUR_START_MS, HOUR_START_MS], positions=[0, 1, 0], columns={"util_mean": [0.1, 0.2, None]})
+
+    frame = read_hour(node, ("util_mean", "power_w"))
+
+    assert list(zip(frame.gpu_id.tolist(), frame.start_ms.tolist(), strict=True)) == [
+        (first, HOUR_START_MS),
+        (first, HOUR_START_MS + 10_000),
+        (second, HOUR_START_MS),
+    ]
+    assert np.isnan(frame.columns["util_mean"][0])
+    assert frame.columns["util_mean"][1:].tolist() == [0.1, 0.2]
+    assert np.isnan(frame.columns["power_w"]).all()
+
+
+def test_without_named_columns_those_with_a_value_are_there():
+    node = make_node()
+    store(node, columns={"util_mean": [0.1, None], "power_w": [None, None]})
+
+    assert list(read_hour(node).columns) == ["util_mean"]
+
+
+def test_only_windows_that_overlap_the_interval_are_there():
+    node = make_node()
+    store(node, starts=[HOUR_START_MS - 20_000, HOUR_START_MS - 10_000, HOUR_START_MS, HOUR_START_MS + 10_000])
+
+    frame = frames.read(node.pk, HOUR_START_MS - 5_000, HOUR_START_MS + 10_000)
+
+    assert frame.start_ms.tolist() == [HOUR_START_MS - 10_000, HOUR_START_MS]
+
+
+def test_each_batch_keeps_its_own_window_length():
+    node = make_node()
+    store(node, starts=[HOUR_START_MS], window_s=10)
+    store(node, sequence=2, starts=[HOUR_START_MS + 10_000], window_s=300)
+
+    assert read_hour(node).end_ms.tolist() == [HOUR_START_MS + 10_000, HOUR_START_MS + 310_000]
+
+
+def test_times_are_corrected_by_the_batchs_offset():
+    node = make_node()
+    store(node, starts=[HOUR_START_MS - 60_000], offset_ms=60_000)
+
+    frame = read_hour(node)
+
+    assert frame.start_ms.tolist() == [HOUR_START_MS]
+    assert frame.boot_start_ms.tolist() == [HOUR_START_MS - 86_400_000]
+
+
+def test_overlapping_windows_of_two_boots_are_both_there():
+    node = make_node()
+    store(node, starts=[HOUR_START_MS])
+    store(node, starts=[HOUR_START_MS], boot_id="b", boot_start_ms=5)
+
+    assert read_hour(node).boot_start_ms.tolist() == [5, HOUR_START_MS - 86_400_000]
+
+
+def test_a_window_sent_twice_within_a_batch_counts_once_as_first_sent():
+    node = make_node()
+    store(node, starts=[HOUR_START_MS, HOUR_START_MS], columns={"util_mean": [0.1, 0.9]})
+
+    assert read_hour(node).columns["util_mean"].tolist() == [0.1]
+
+
+def test_a_quarantined_batch_is_not_read():
+    node = make_node()
+    store(node, quarantined=True)
+
+    assert len(read_hour(node)) == 0
+
+
+def test_live_processes_leave_out_zombies_dead_and_stuck_ones():
+    node = make_node()
+    states = [(0, "Z"), (0, "D"), (0, "S"), (1, "X"), (1, "R"), (1, None)]
+    processes = [{"gpu": gpu, "pid": pid, "state": state} for pid, (gpu, state) in enumerate(states)]
+    starts, positions = [HOUR_START_MS] * 2 + [HOUR_START_MS + 10_000], [0, 1, 1]
+    store(node, starts=starts, positions=positions, columns={"process_count": [3, 3, None]}, processes=processes)
+
+    live = read_hour(node, ("live_process_count",)).columns["live_process_count"]
+
+    assert live[:2].tolist() == [1.0, 2.0]
+    assert np.isnan(live[2])
+
+
+def test_fewer_counted_than_listed_dead_is_zero_live():
+    node = make_node()
+    processes = [{"gpu": 0, "pid": pid, "state": "Z"} for pid in range(3)]
+    store(node, starts=[HOUR_START_MS], columns={"process_count": [2]}, processes=processes)
+
+    assert read_hour(node).columns["live_process_count"].tolist() == [0.0]
+
+
+def test_ratios_are_clamped_as_the_wire_clamps_them():
+    node = make_node()
+    store(node, columns={"util_mean": [1.0000005, -0.0000005], "job_cpu_ratio": [7.5, 0]})
+
+    frame = read_hour(node)
+
+    assert frame.columns["util_mean"].tolist() == [1.0, 0.0]
+    assert frame.columns["job_cpu_ratio"].tolist() == [7.5, 0.0]
+
+
+def test_unknown_columns_and_null_lists_are_stepped_over():
+    node = make_node()
+    store(node, columns={"util_mean": [0.5, 0.5], "from_the_future": [{"a": 1}, "x"], "power_w": None}, processes=None, host=None)
+
+    assert list(read_hour(node).columns) == ["util_mean"]
+
+
+def test_one_gpu_is_read_alone():
+    node = make_node()
+    second = node.gpus.get(index=1)
+    store(node, positions=[0, 1])
+
+    frame = frames.read_gpu(second.pk, node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS, ("util_mean",))
+
+    assert frame.gpu_id.tolist() == [second.pk]
+    assert frame.start_ms.tolist() == [HOUR_START_MS + 10_000]
