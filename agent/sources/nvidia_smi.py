@@ -94,6 +94,9 @@ class NvidiaSMI:
         self._driver: Optional[str] = None
         self._events: List[Event] = []
         self._fields = list(GPU_FIELDS)
+        self._is_stuck = False
+        self._gpu_stream: Stream
+        self._process_stream: Stream
         self._start()
 
     def driver(self) -> Optional[str]:
@@ -102,7 +105,7 @@ class NvidiaSMI:
 
     def gpus(self) -> List[GPUInfo]:
         """The GPUs seen so far; a child that ended or hangs is started again here, so at most once per window."""
-        if not self._gpu_stream.is_alive or self._gpu_stream.silence_s > self._silence_s:
+        if self._is_stuck or not self._gpu_stream.is_alive:
             self.close()
             self._start()
         if not self._process_stream.is_alive:
@@ -112,11 +115,11 @@ class NvidiaSMI:
 
     def read(self, uuid: str, now_ms: int) -> Optional[Reading]:
         """The oldest row not yet given; None when nothing new was printed."""
-        if self._gpu_stream.silence_s > self._silence_s:
+        if self._gpu_stream.silence_s > self._silence_s and not self._is_stuck:
+            self._is_stuck = True
             self._events.append(Event(now_ms, "nvml_stuck", text="nvidia-smi has printed nothing for %d s" % self._silence_s))
-            self._gpu_stream.heard_at = time.monotonic() - self._silence_s  # said once per silence
             self._gpu_stream.close()
-        if not self._gpu_stream.is_alive:
+        if self._is_stuck or not self._gpu_stream.is_alive:
             raise SourceError("nvidia-smi ended: %s" % " ".join(self._gpu_stream.said or ["without a word"]))
         with self._mutex:
             rows = self._rows.get(uuid)
@@ -145,6 +148,8 @@ class NvidiaSMI:
 
     def _start(self) -> None:
         """Starts the children; a field that this driver does not know is left out and the rest asked again."""
+        self._is_stuck = False
+        self._rows.clear()
         while True:
             self._gpu_stream = Stream(self._query("gpu", self._fields, 1), on_row=self._take_gpu)
             self._wait_for_row()

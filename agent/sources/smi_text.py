@@ -4,9 +4,9 @@ Anything that is no number (`[N/A]`, `[Not Supported]`, `ERR!`, `[Unknown Error]
 """
 
 import re
-import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from xml.etree import ElementTree
 
 from agent.reading import GPUInfo, ProcessReading, Reading
 

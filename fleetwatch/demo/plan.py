@@ -63,8 +63,7 @@ def blocks(fill: Fill) -> list[Block]:
     fine_from = max(fill.start_ms, (fill.end_ms - FINE_MS) // HOUR_MS * HOUR_MS)
     edges = sorted({fill.start_ms, fine_from, fill.end_ms, *_grid(fill)})
     return [
-        Block(fill, start, end, SLOT_MS // 1000 if start >= fine_from else COARSE_MS // 1000)
-        for start, end in itertools.pairwise(edges)
+        Block(fill, start, end, SLOT_MS // 1000 if start >= fine_from else COARSE_MS // 1000) for start, end in itertools.pairwise(edges)
     ]
 
 

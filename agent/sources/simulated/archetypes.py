@@ -65,7 +65,7 @@ SPINNING = Level(util=(1.0, 1.0), power=(0.10, 0.17), sm=(0.06, 0.20), tensor=NO
 
 ARCHETYPES = (
     Archetype(
-        name="free", kind="batch", hours=(2.2, 0.7), names=("",), process="", memory=NOTHING,
+        name="free", kind="batch", hours=(5.0, 0.7), names=("",), process="", memory=NOTHING,
         high=Level(util=NOTHING), low=Level(util=NOTHING), has_process=False, is_allocated=False,
     ),
     Archetype(
@@ -146,7 +146,7 @@ ARCHETYPES = (
     ),
     Archetype(
         name="allocated_no_process", kind="batch", hours=(3.5, 0.6), names=("interactive-hold", "debug-alloc", "ddp-launch"),
-        process="", memory=NOTHING, high=Level(util=NOTHING), low=Level(util=NOTHING), has_process=False, sizes=(1, 4),
+        process="", memory=NOTHING, high=Level(util=NOTHING), low=Level(util=NOTHING), has_process=False,
     ),
     Archetype(
         name="partial_idle", kind="batch", hours=(6.0, 0.7), process="python", memory=(0.30, 0.80),

@@ -28,43 +28,49 @@ class Mix:
 TEAMS = {
     "nlp": Team(
         "nlp", ("amara", "jonas", "wei"),
-        {"healthy_llm": 34, "checkpoint_stall": 9, "communication_bound": 7, "healthy_eval": 9, "idle_notebook": 3, "hung": 1.5},
+        {
+            "healthy_llm": 15, "checkpoint_stall": 14, "communication_bound": 14, "healthy_eval": 3, "idle_notebook": 4, "hung": 4,
+            "partial_idle": 5, "allocated_no_process": 6,
+        },
     ),
     "vision": Team(
         "vision", ("priya", "lukas", "noor", "tomas"),
-        {"healthy_vision": 20, "data_starved": 20, "data_starved_fast": 6, "healthy_eval": 4, "idle_notebook": 4, "partial_idle": 4},
+        {
+            "healthy_vision": 8, "data_starved": 30, "data_starved_fast": 8, "healthy_eval": 3, "idle_notebook": 8, "partial_idle": 9,
+            "allocated_no_process": 2,
+        },
     ),
     "speech": Team(
         "speech", ("mei", "oskar"),
-        {"healthy_eval": 14, "data_starved": 8, "small_batch": 8, "data_starved_fast": 3, "idle_notebook": 4},
+        {"healthy_eval": 8, "data_starved": 12, "small_batch": 12, "data_starved_fast": 4, "idle_notebook": 8},
     ),
     "research": Team(
         "research", ("ivan", "sofia", "ravi", "chloe", "marek"),
-        {"idle_notebook": 22, "allocated_no_process": 9, "small_batch": 14, "partial_idle": 8, "healthy_vision": 14, "healthy_llm": 10},
+        {"idle_notebook": 32, "allocated_no_process": 16, "small_batch": 14, "partial_idle": 10, "healthy_vision": 8, "healthy_llm": 6},
     ),
     "science": Team(
         "science", ("elena", "hugo"),
-        {"no_tensor_cores": 18, "small_batch": 12, "healthy_vision": 6, "allocated_no_process": 2},
+        {"no_tensor_cores": 16, "small_batch": 16, "healthy_vision": 4, "allocated_no_process": 5},
     ),
     "serving": Team(
         "serving", ("svc-inference", "svc-search"),
-        {"bursty_service": 20, "memory_bound": 14},
+        {"bursty_service": 26, "memory_bound": 6},
     ),
 }  # fmt: skip
 
 MIXES = {
     "train": Mix(
-        {"nlp": 8, "vision": 2, "speech": 1}, ((8,), (8,), (8,), (4, 4), (4, 2, 2)), free=0.08, leftover=0.01,
+        {"nlp": 8, "vision": 2, "speech": 1}, ((8,), (8,), (8,), (4, 4), (4, 2, 2)), free=0.12, leftover=0.01,
     ),
     "research": Mix(
         {"vision": 4, "research": 5, "speech": 2, "science": 3, "nlp": 1},
-        ((4, 2, 1, 1), (2, 2, 2, 2), (2, 2, 1, 1, 1, 1), (4, 1, 1, 1, 1), (1, 1, 1, 1, 1, 1, 1, 1)), free=0.14, leftover=0.03,
+        ((4, 2, 1, 1), (2, 2, 2, 2), (2, 2, 1, 1, 1, 1), (4, 1, 1, 1, 1), (1, 1, 1, 1, 1, 1, 1, 1)), free=0.16, leftover=0.04,
     ),
     "serve": Mix(
-        {"serving": 8, "research": 1}, ((2, 2, 1, 1, 1, 1), (1, 1, 1, 1, 1, 1, 1, 1), (2, 2, 2, 2)), free=0.15, leftover=0.01,
+        {"serving": 8, "research": 1}, ((2, 2, 1, 1, 1, 1), (1, 1, 1, 1, 1, 1, 1, 1), (2, 2, 2, 2)), free=0.30, leftover=0.01,
     ),
     "mixed": Mix(
         {"nlp": 4, "vision": 3, "research": 3, "speech": 2, "science": 2, "serving": 3},
-        ((4, 4), (4, 2, 1, 1), (2, 2, 2, 2), (2, 2, 1, 1, 1, 1), (1, 1, 1, 1, 1, 1, 1, 1)), free=0.12, leftover=0.02,
+        ((4, 4), (4, 2, 1, 1), (2, 2, 2, 2), (2, 2, 1, 1, 1, 1), (1, 1, 1, 1, 1, 1, 1, 1)), free=0.15, leftover=0.03,
     ),
 }  # fmt: skip
