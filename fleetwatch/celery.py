@@ -22,6 +22,7 @@ app.conf.update(
     timezone="UTC",
     beat_schedule={
         "operations.beat_worker": {"task": "fleetwatch.operations.tasks.beat_worker", "schedule": 10.0, "options": {"expires": 30}},
+        "ingest.retire_silent": {"task": "fleetwatch.ingest.tasks.retire_silent", "schedule": 3600.0},
         "operations.prune_runs": {"task": "fleetwatch.operations.tasks.prune_runs", "schedule": 3600.0},
         "costs.ensure_example_rates": {"task": "fleetwatch.costs.tasks.ensure_example_rates", "schedule": 60.0},
     },

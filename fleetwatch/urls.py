@@ -1,5 +1,8 @@
 """Every address of FleetWatch, by room."""
 
-from django.urls import URLPattern, URLResolver
+from django.urls import URLPattern, URLResolver, include, path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("accounts/", include("fleetwatch.accounts.urls")),
+    path("", include("fleetwatch.ingest.urls")),
+]

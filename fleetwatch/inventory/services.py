@@ -1,6 +1,7 @@
 """Writes of inventory: what batches say of nodes and GPUs, and the retirement of GPUs that fell silent."""
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,6 +16,7 @@ from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span, union
 
+NODE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._:-]{0,251}[A-Za-z0-9])?")
 SILENT_MS = 7 * 86_400_000  # domain.md 4.1: capacity ends after 7 silent days, dated back to the last window
 
 # What a batch says of a GPU: field -> key on the wire. A null there is "not read" and erases nothing.
@@ -65,13 +67,21 @@ class Registered:
 
 
 def node_by_name(name: str) -> Node:
-    """The node of that name; made when it is new."""
+    """The node of that name; made when it is new.
+
+    Raises ValueError for a name that could not stand in an address or a host name.
+    """
+    if not NODE_NAME.fullmatch(name):
+        raise ValueError("a node's name has 1 to 253 letters, digits and . _ : - and begins and ends with a letter or digit")
     return Node.objects.get_or_create(name=name)[0]
 
 
 def lock_node(node_id: int) -> Node:
-    """The node, locked until the transaction ends: batches of one node are stored one after the other."""
-    return Node.objects.select_for_update().get(pk=node_id)
+    """The node, locked until the transaction ends: batches of one node are stored one after the other.
+
+    NO KEY UPDATE: whoever only refers to the node (a foreign key of the ledger's entries) does not wait.
+    """
+    return Node.objects.select_for_update(no_key=True).get(pk=node_id)
 
 
 def register(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime) -> dict[int, GPU]:
@@ -122,7 +132,7 @@ def _gpus(node: Node, batch: Batch, seen: dict[int, Span]) -> dict[int, GPU]:
 
 
 def _rows(uuids: set[str]) -> dict[str, GPU]:
-    locked = GPU.objects.select_for_update(of=("self",)).select_related("node", "parent").filter(uuid__in=uuids).order_by("id")
+    locked = GPU.objects.select_for_update(of=("self",), no_key=True).select_related("node", "parent").filter(uuid__in=uuids).order_by("id")
     return {gpu.uuid: gpu for gpu in locked}
 
 

@@ -28,7 +28,10 @@ class Job(models.Model):
     end_ms = models.BigIntegerField(null=True)
     restarts = models.PositiveIntegerField(default=0)
     labels = models.JSONField(default=dict)
-    facts_order = models.JSONField(default=list, help_text="(boot_start_ms, sequence) of the batch these facts come from")
+    facts_order = models.JSONField(default=list, help_text="(end_ms, boot_start_ms, sequence) of the batch these facts come from")
+
+    # the kind that the batch being stored replaced; no column
+    former_kind: str | None = None
 
 
 class Allocation(models.Model):

@@ -49,8 +49,8 @@ def store_jobs(batch: Batch, *, offset_ms: int) -> list[Job]:
 
 
 def _with_former_kind(job: Job) -> Job:
-    former = getattr(job, "former_kind", None)
-    job.former_kind = None if former == job.kind else former
+    if job.former_kind == job.kind:
+        job.former_kind = None
     return job
 
 

@@ -1,0 +1,12 @@
+"""Log in, log out, change the password: accounts are made by an admin, so nothing else of allauth is here."""
+
+from allauth.account import views
+from django.urls import path
+
+urlpatterns = [
+    path("login/", views.login, name="account_login"),
+    path("logout/", views.logout, name="account_logout"),
+    path("inactive/", views.account_inactive, name="account_inactive"),
+    path("password/change/", views.password_change, name="account_change_password"),
+    path("reauthenticate/", views.reauthenticate, name="account_reauthenticate"),
+]

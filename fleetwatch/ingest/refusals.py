@@ -1,0 +1,59 @@
+"""How the door says no: every error that a sender can cause or meet, as its HTTP answer."""
+
+from collections.abc import Callable
+from functools import wraps
+
+import structlog
+from django.db import DataError, InterfaceError, OperationalError
+from django.http import HttpRequest, JsonResponse
+
+from agent.wire import WireError
+from fleetwatch.ingest.body import TooLargeError
+from fleetwatch.ingest.services import WrongNodeError
+from fleetwatch.ingest.tokens import NodeEnrolledError, UnknownTokenError
+
+RETRY_AFTER_S = 10
+
+# Error -> status, the text where the error's own is not for senders, the field at fault.
+REFUSALS: tuple[tuple[type[Exception], int, str, str], ...] = (
+    (WireError, 422, "", ""),
+    # a value that the database can't hold: it will not hold it the next time either
+    (DataError, 422, "a value is out of range", ""),
+    (UnknownTokenError, 401, "unknown, revoked or expired token", ""),
+    (WrongNodeError, 403, "", "node"),
+    (NodeEnrolledError, 409, "", "node"),
+    (TooLargeError, 413, "", ""),
+    # the database is away, restarting, or undid one of two deadlocked transactions: the sender keeps the batch
+    (OperationalError, 503, "the database is not available", ""),
+    (InterfaceError, 503, "the database is not available", ""),
+)
+REFUSED = tuple(kind for kind, *_ in REFUSALS)
+
+View = Callable[[HttpRequest], JsonResponse]
+
+log = structlog.get_logger(__name__)
+
+
+def answers_errors(view: View) -> View:
+    """The view, with each refusal as the contract's status and `{"error", "field"}`."""
+
+    @wraps(view)
+    def answered(request: HttpRequest) -> JsonResponse:
+        try:
+            return view(request)
+        except REFUSED as error:
+            return _refusal(error)
+
+    return answered
+
+
+def _refusal(error: Exception) -> JsonResponse:
+    status, text, field = next((status, text, field) for kind, status, text, field in REFUSALS if isinstance(error, kind))
+    field = error.field if isinstance(error, WireError) else field
+    response = JsonResponse({"error": text or str(error), "field": field}, status=status)
+    if status == 401:
+        response["WWW-Authenticate"] = 'Bearer realm="fleetwatch"'
+    if status == 503:
+        response["Retry-After"] = str(RETRY_AFTER_S)
+    log.warning("request refused", status=status, error=str(error)[:300], field=field)
+    return response

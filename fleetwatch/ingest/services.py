@@ -1,0 +1,130 @@
+"""One batch, from the door to the tables: all of it in one transaction, or nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+from django.db import transaction
+
+from agent.wire import Batch, WireError
+from fleetwatch.inventory import services as inventory
+from fleetwatch.inventory.extents import newest_ms, oldest_ms
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.jobs import services as jobs
+from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.selectors import held_by_node
+from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.spans import Span, clip
+from fleetwatch.telemetry import services as telemetry
+
+FUTURE_MS = 5 * 60_000  # domain.md 4.4: later than this after receipt, and nothing in the batch can be believed
+EARLIEST_MS = 1_420_070_400_000  # 2015-01-01: a clock before it was never set, and capacity would begin there
+
+log = structlog.get_logger(__name__)
+
+
+class WrongNodeError(Exception):
+    """The batch speaks for another node than its token does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """How many windows were stored, and whether the batch was one that we had (1) or not (0)."""
+
+    stored: int
+    duplicate: int
+
+
+@transaction.atomic
+def store_batch(node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None = None, received_at: datetime) -> Stored:
+    """What was stored of the batch; `payload` is its JSON as gzip, `sent_ms` the agent's clock when it sent it.
+
+    A batch that was stored before, under the same (node, boot_id, sequence), changes nothing.
+    Raises WrongNodeError, WireError.
+    """
+    if batch.node != node.name:
+        raise WrongNodeError(f"this token speaks for {node.name}, not for {batch.node}")
+    node = inventory.lock_node(node.pk)
+    measured_ms = None if sent_ms is None else to_ms(received_at) - sent_ms
+    offset_ms = telemetry.clock_offset(node.pk, batch.boot_id, measured_ms)
+    if not telemetry.record_sequence(node, batch, offset_ms=offset_ms):
+        return Stored(0, 1)
+    quarantined = _is_quarantined(batch, offset_ms=offset_ms, received_at=received_at)
+    if quarantined:
+        log.warning("batch quarantined", node=node.name, sequence=batch.sequence, newest_ms=newest_ms(batch, offset_ms=offset_ms))
+    else:
+        _store_facts(node, batch, offset_ms=offset_ms, received_at=received_at)
+    telemetry.append_batch(node, batch, payload, offset_ms=offset_ms, received_at=received_at, quarantined=quarantined)
+    return Stored(len(batch.windows["start_ms"]), 0)
+
+
+def _is_quarantined(batch: Batch, *, offset_ms: int, received_at: datetime) -> bool:
+    """Whether the batch's clock can't be right: it is kept, but nothing is concluded from it."""
+    newest, oldest = newest_ms(batch, offset_ms=offset_ms), oldest_ms(batch, offset_ms=offset_ms)
+    if newest is None or oldest is None:
+        return False
+    return newest > to_ms(received_at) + FUTURE_MS or oldest < EARLIEST_MS
+
+
+def _store_facts(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime) -> None:
+    """Writes what the batch says beside its windows, and marks the hours in which something changed."""
+    registered = _register(node, batch, offset_ms=offset_ms, received_at=received_at)
+    gpus = registered.gpus
+    stored_jobs = jobs.store_jobs(batch, offset_ms=offset_ms)
+    held = jobs.assert_allocations(batch, gpus=gpus, jobs=stored_jobs, offset_ms=offset_ms)
+    jobs.assert_sources(node, batch, offset_ms=offset_ms)
+    jobs.store_processes(batch, gpus=gpus, jobs=stored_jobs, offset_ms=offset_ms)
+    if batch.events:
+        telemetry.store_events(node, batch, gpus, offset_ms=offset_ms)
+    touched = [*registered.grown, *_batch_extent(batch, offset_ms=offset_ms)]
+    touched += _event_spans(node, batch, offset_ms=offset_ms)
+    touched += _held_spans(node, gpus, held)
+    telemetry.touch_hours(node.pk, touched, received_at=received_at)
+    _touch_jobs_of_new_kind(stored_jobs, received_at=received_at)
+
+
+def _register(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime) -> inventory.Registered:
+    try:
+        return inventory.register_batch(node, batch, offset_ms=offset_ms, received_at=received_at)
+    except inventory.ForeignGPUError as error:
+        raise WireError(f"gpus[{error.position}].uuid", str(error)) from error
+
+
+def _batch_extent(batch: Batch, *, offset_ms: int) -> list[Span]:
+    """From the first window to the end of the last: windows changed in it, and what the job sources said."""
+    if batch.start_ms is None or batch.end_ms is None:
+        return []
+    return [(batch.start_ms + offset_ms, batch.end_ms + offset_ms)]
+
+
+def _event_spans(node: Node, batch: Batch, *, offset_ms: int) -> list[Span]:
+    """From each event on: a lost GPU stays lost until something else is said, which may be never."""
+    if not batch.events or node.last_ms is None:
+        return []
+    first_ms = min(event["at_ms"] for event in batch.events) + offset_ms
+    return [(first_ms, max(node.last_ms, first_ms + 1))]
+
+
+def _held_spans(node: Node, gpus: Mapping[int, GPU], held: set[tuple[int, Span]]) -> list[Span]:
+    """The newly asserted time in which the GPU was capacity: a job that began last year touches no hour before the first window."""
+    first = {gpu.pk: gpu.first_ms for gpu in gpus.values() if gpu.first_ms is not None}
+    last_ms = node.last_ms or 0
+    return [part for gpu_id, span in held if gpu_id in first for part in clip([span], first[gpu_id], last_ms)]
+
+
+def _touch_jobs_of_new_kind(stored_jobs: Sequence[Job], *, received_at: datetime) -> None:
+    """Marks all that jobs held whose kind changed: what counts as idle depends on it."""
+    changed = [job.pk for job in stored_jobs if job.former_kind is not None]
+    if changed:
+        for node_id, spans in held_by_node(changed).items():
+            telemetry.touch_hours(node_id, spans, received_at=received_at)
+
+
+@transaction.atomic
+def retire_silent_gpus(now: datetime) -> dict[str, int]:
+    """How many GPUs were retired after 7 silent days; the hours in which capacity ended are marked."""
+    retired = inventory.retire_silent(now)
+    for node_id, span in retired:
+        telemetry.touch_hours(node_id, [span], received_at=now)
+    return {"retired": len(retired)}

@@ -1,0 +1,86 @@
+"""What lets agents in: agent tokens (one node each) and enrolment tokens (some nodes, for some time)."""
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import F
+
+from fleetwatch.accounts.services import LAST_USE_RESOLUTION, digest, hint, new_secret
+from fleetwatch.ingest.models import AgentToken, EnrollmentToken
+from fleetwatch.inventory.models import Node
+from fleetwatch.inventory.services import lock_node, node_by_name
+
+MAX_USES = 10_000
+MAX_TTL = timedelta(days=366)
+
+
+class UnknownTokenError(Exception):
+    """The token is unknown, revoked, expired or used up: which of them is told to nobody."""
+
+
+class NodeEnrolledError(Exception):
+    """The node has a live token; an admin revokes it first."""
+
+
+def create_agent_token(node_name: str, now: datetime) -> str:
+    """A new token for the node, shown only here; the node is made when it is new. Older tokens stay.
+
+    Raises ValueError for a name that no node can have.
+    """
+    text = new_secret()
+    AgentToken.objects.create(node=node_by_name(node_name), digest=digest(text), hint=hint(text), created_at=now)
+    return text
+
+
+def create_enrollment_token(now: datetime, *, uses: int, ttl: timedelta) -> str:
+    """A new enrolment token for `uses` nodes within `ttl`, shown only here. Raises ValueError out of range."""
+    if not 1 <= uses <= MAX_USES:
+        raise ValueError(f"uses: expected 1 to {MAX_USES}, not {uses}")
+    if not timedelta(0) < ttl <= MAX_TTL:
+        raise ValueError("ttl: expected more than nothing and at most 366 days")
+    text = new_secret()
+    EnrollmentToken.objects.create(digest=digest(text), hint=hint(text), created_at=now, expires_at=now + ttl, uses_left=uses)
+    return text
+
+
+def node_of(text: str, now: datetime) -> Node:
+    """The node that the agent token speaks for. Raises UnknownTokenError."""
+    token = AgentToken.objects.select_related("node").filter(digest=digest(text), revoked_at__isnull=True).first()
+    if token is None:
+        raise UnknownTokenError
+    if token.last_used_at is None or now - token.last_used_at >= LAST_USE_RESOLUTION:
+        token.last_used_at = now
+        token.save(update_fields=["last_used_at"])
+    return token.node
+
+
+@transaction.atomic
+def enroll(text: str, node_name: str, now: datetime) -> str:
+    """A new agent token for the node, in exchange for one use of the enrolment token.
+
+    Raises UnknownTokenError, NodeEnrolledError, ValueError (no node's name); none of them costs a use.
+    """
+    usable = EnrollmentToken.objects.filter(digest=digest(text), revoked_at__isnull=True, expires_at__gt=now, uses_left__gt=0)
+    # the UPDATE locks the row: of two agents at once with one use left, one is refused
+    if not usable.update(uses_left=F("uses_left") - 1):
+        raise UnknownTokenError
+    node = lock_node(node_by_name(node_name).pk)
+    if node.agent_tokens.filter(revoked_at__isnull=True).exists():
+        raise NodeEnrolledError(f"{node_name} has a live token; revoke it first")
+    return create_agent_token(node_name, now)
+
+
+def check_enrollment_token(text: str, now: datetime) -> None:
+    """Raises UnknownTokenError unless the enrolment token could be used now."""
+    if not EnrollmentToken.objects.filter(digest=digest(text), revoked_at__isnull=True, expires_at__gt=now, uses_left__gt=0).exists():
+        raise UnknownTokenError
+
+
+def revoke_agent_token(token_id: int, now: datetime) -> None:
+    """Ends the token at once; its node can enrol again."""
+    AgentToken.objects.filter(pk=token_id, revoked_at__isnull=True).update(revoked_at=now)
+
+
+def revoke_enrollment_token(token_id: int, now: datetime) -> None:
+    """Ends the enrolment token at once; agents that it let in stay."""
+    EnrollmentToken.objects.filter(pk=token_id, revoked_at__isnull=True).update(revoked_at=now)

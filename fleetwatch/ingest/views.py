@@ -1,0 +1,53 @@
+"""The door: POST /api/v1/batches and /api/v1/enroll."""
+
+import structlog
+from django.http import HttpRequest, JsonResponse
+from django.utils import timezone
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST
+
+from agent import wire
+from fleetwatch.ingest import body, requests, services, tokens
+from fleetwatch.ingest.refusals import answers_errors
+
+NEXT_FLUSH_S = 30
+MAX_ENROLL_BYTES = 65_536
+
+log = structlog.get_logger(__name__)
+
+
+@csrf_exempt
+@require_POST
+@answers_errors
+def batches(request: HttpRequest) -> JsonResponse:
+    """Stores one batch. 200 means committed: the agent may forget it."""
+    received_at = timezone.now()
+    node = tokens.node_of(requests.bearer(request), received_at)
+    encoding = requests.encoding(request)
+    sent_ms = requests.sent_ms(request)
+    packed = requests.read_body(request)
+    batch = wire.parse(requests.decode_json(body.expand(packed, encoding)))
+    stored = services.store_batch(node, batch, body.as_gzip(packed, encoding), sent_ms=sent_ms, received_at=received_at)
+    log.info("batch stored", node=node.name, sequence=batch.sequence, windows=stored.stored, duplicate=stored.duplicate)
+    return JsonResponse({"stored": stored.stored, "duplicate": stored.duplicate, "next_flush_s": NEXT_FLUSH_S, "actions": []})
+
+
+@csrf_exempt
+@require_POST
+@answers_errors
+def enroll(request: HttpRequest) -> JsonResponse:
+    """Gives a new node its own token, in exchange for one use of an enrolment token."""
+    now = timezone.now()
+    token = requests.bearer(request)
+    tokens.check_enrollment_token(token, now)
+    packed = requests.read_body(request, limit=MAX_ENROLL_BYTES)
+    given = requests.decode_json(body.expand(packed, requests.encoding(request), limit=MAX_ENROLL_BYTES))
+    name = given.get("node") if isinstance(given, dict) else None
+    if not isinstance(name, str):
+        raise wire.WireError("node", "node is required and a text")
+    try:
+        agent_token = tokens.enroll(token, name, now)
+    except ValueError as error:
+        raise wire.WireError("node", str(error)) from error
+    log.info("node enrolled", node=name)
+    return JsonResponse({"node": name, "token": agent_token}, status=201)
