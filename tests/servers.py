@@ -30,6 +30,9 @@ class Servers:
         socket = self.folder / "redis.sock"
         self.redis = subprocess.Popen(redis.command(socket), stdout=self.log, stderr=self.log)
         redis_client.Redis(unix_socket_path=str(socket), retry=_patient()).ping()
+        static = self.folder / "static"  # an empty one: WhiteNoise warns where there is none
+        static.mkdir()
+        os.environ["FLEETWATCH_STATIC_ROOT"] = str(static)
         os.environ.update(
             DATABASE_URL=server.url, REDIS_URL=redis.url(socket), SECRET_KEY="tests-only", DJANGO_SETTINGS_MODULE="fleetwatch.settings"
         )
