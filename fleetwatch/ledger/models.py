@@ -26,7 +26,9 @@ class Entry(models.Model):
     kind = models.CharField(max_length=16, blank=True, default="", help_text="gap, within, spinning, cold, held, interactive")
     reason = models.CharField(max_length=32, blank=True, default="", help_text="why unobserved, unavailable or orphaned")
     signal = models.CharField(max_length=32, blank=True, default="", help_text="activity signal that decided")
-    efficiency_source = models.CharField(max_length=16, blank=True, default="", help_text="sensors, power (estimated), none (busy time only)")
+    efficiency_source = models.CharField(
+        max_length=16, blank=True, default="", help_text="sensors, power (estimated), none (busy time only)"
+    )
     tier = models.CharField(max_length=16, blank=True, default="", help_text="waste tier: certain, probable, potential, or none")
     policy = models.ForeignKey(Policy, on_delete=models.PROTECT)
     gpu_ms = models.BigIntegerField()
@@ -44,7 +46,11 @@ class Entry(models.Model):
 
 
 class Run(models.Model):
-    """A maximal span of one GPU and holder in one condition; timelines, alerts and explanations read these."""
+    """The part within one hour cut of a run: a maximal span of one GPU and holder in one condition.
+
+    Posting replaces whole cuts; selectors.runs() joins the parts into the runs that
+    timelines, alerts and explanations read. Figures are sums, so that parts add up.
+    """
 
     node = models.ForeignKey("inventory.Node", on_delete=models.PROTECT)
     gpu = models.ForeignKey("inventory.GPU", on_delete=models.PROTECT)
@@ -52,8 +58,9 @@ class Run(models.Model):
     condition = models.CharField(max_length=16, help_text="quiet, spinning, active, free, orphaned, unavailable, unobserved")
     start_ms = models.BigIntegerField()
     end_ms = models.BigIntegerField()
+    continues = models.BooleanField(default=False, help_text="goes on from the part before it of the same GPU, holder and condition")
     state_ms = models.JSONField(default=dict, help_text="state -> GPU-milliseconds")
-    figures = models.JSONField(default=dict, help_text="util_mean, power_w, memory_used_bytes, ...")
+    figures = models.JSONField(default=dict, help_text="per column: ms in which it was read (_ms), sum of value x ms (_sum)")
 
     class Meta:
         indexes = [
@@ -61,3 +68,12 @@ class Run(models.Model):
             models.Index(fields=["node", "end_ms"], name="run_by_node_end"),
             models.Index(fields=["job", "end_ms"], name="run_by_job_end"),
         ]
+
+
+class Posted(models.Model):
+    """What posting last took for granted of a GPU, beyond its windows; where that changed, hours are posted again."""
+
+    gpu = models.OneToOneField("inventory.GPU", on_delete=models.CASCADE, primary_key=True, related_name="posted")
+    start_ms = models.BigIntegerField(help_text="capacity began")
+    end_ms = models.BigIntegerField(help_text="capacity ended, or telemetry did for now")
+    outages = models.JSONField(default=list, help_text="[start_ms, end_ms or null, reason] of unavailability")

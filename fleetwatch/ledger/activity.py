@@ -1,0 +1,206 @@
+"""What one window says of its GPU: quiet or active, how much, how well; and whether anything holds the GPU. Pure numpy."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleetwatch.ledger.facts import Floats, Ints, Mask, Windows, column
+from fleetwatch.ledger.policy import Policy
+
+Codes = NDArray[np.int8]
+
+# First that was read; the one used is recorded (domain.md 4.1).
+SIGNALS = ("", "utilization", "gr_engine_active", "sm_active", "process_sm_ratio")
+EFFICIENCY_SOURCES = ("", "sensors", "power", "none")
+SENSORS, POWER, BUSY_ONLY = 1, 2, 3
+UNSEEN_REASONS = ("", "unreadable", "under_observed", "no_signal")
+UNREADABLE, UNDER_OBSERVED, NO_SIGNAL = 1, 2, 3
+
+# What holds a GPU that nobody was given.
+NOTHING, PROCESS, DEAD_PROCESS, MEMORY, UNKNOWN = range(5)
+HOLDERS = ("", "process", "dead_process", "memory", "")
+
+# Sub-kinds of quiet time: was there a context?
+CONTEXT_UNKNOWN, COLD, HELD = range(3)
+CONTEXT_KINDS = ("", "cold", "held")
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """One value per window. Where `unseen` is not 0 the rest but `hold` and `context` means nothing."""
+
+    readable: Mask
+    unseen: Codes
+    signal: Codes
+    quiet: Mask
+    blip: Mask
+    zero: Mask  # activity was exactly 0
+    active: Floats  # a: share of time with a kernel running, 0 to 1
+    spinning: Floats  # share of time busy-waiting, at most a
+    efficiency: Floats  # e of the working fraction w = a - spinning
+    efficiency_source: Codes
+    spin_unresolved: Mask
+    context: Codes
+    hold_scheduled: Codes  # what holds it, where a scheduler says that nobody was given it
+    hold_bare: Codes  # the same on a bare host
+
+    @property
+    def working(self) -> Floats:
+        """w: share of time at work, spinning left out."""
+        return np.maximum(self.active - self.spinning, 0.0)
+
+
+def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -> Activity:
+    """What each window says; `idle_w` and `limit_w` per window, NaN where the model is not known."""
+    fraction, fraction_signal = _active_fraction(windows)
+    peak, peak_signal = _activity_maximum(windows)
+    readable = ~np.isnan(fraction) | (peak <= policy.quiet_max)
+    power_ratio = _power_ratio(column(windows, "power_w"), idle_w=idle_w, limit_w=limit_w)
+    phantom = _phantom(windows, policy)
+    contradicted = _contradicted(windows, power_ratio, policy) & ~phantom
+    quiet = phantom | ((peak <= policy.quiet_max) & ~contradicted)
+    spinning, unresolved = _spinning(windows, power_ratio, policy)
+    active = np.where(quiet, 0.0, np.where(fraction >= policy.active_full, 1.0, np.nan_to_num(fraction)))
+    active = np.clip(active, 0.0, 1.0)
+    spinning = np.minimum(spinning, active)
+    working = np.maximum(active - spinning, 0.0)
+    efficiency, source = _efficiency(windows, working, idle_w=idle_w, limit_w=limit_w, policy=policy)
+    holds = _holds(windows, policy)
+    return Activity(
+        readable=readable,
+        unseen=_unseen(windows, readable, policy),
+        signal=np.where(np.isnan(fraction), peak_signal, fraction_signal).astype(np.int8),
+        quiet=quiet,
+        blip=~quiet & ~contradicted & (active <= policy.blip_max),
+        zero=phantom | (quiet & (peak == 0) & ~(fraction > 0)),
+        active=active,
+        spinning=spinning,
+        efficiency=efficiency,
+        efficiency_source=source,
+        spin_unresolved=unresolved & (active > 0),
+        context=_context(windows, policy),
+        hold_scheduled=holds[0],
+        hold_bare=holds[1],
+    )
+
+
+def _first_read(choices: list[tuple[Floats, int]]) -> tuple[Floats, Codes]:
+    value, signal = choices[-1][0], np.where(np.isnan(choices[-1][0]), 0, choices[-1][1])
+    for candidate, code in reversed(choices[:-1]):
+        is_read = ~np.isnan(candidate)
+        value, signal = np.where(is_read, candidate, value), np.where(is_read, code, signal)
+    return value, signal.astype(np.int8)
+
+
+def _active_fraction(windows: Windows) -> tuple[Floats, Codes]:
+    return _first_read(
+        [
+            (column(windows, "util_mean"), 1),
+            (1.0 - column(windows, "util_zero_fraction"), 1),
+            (column(windows, "gr_engine_active"), 2),
+            (column(windows, "sm_active"), 3),
+            (column(windows, "process_sm_ratio"), 4),
+        ]
+    )
+
+
+def _activity_maximum(windows: Windows) -> tuple[Floats, Codes]:
+    return _first_read(
+        [
+            (column(windows, "util_max"), 1),
+            (column(windows, "util_mean"), 1),
+            (1.0 - column(windows, "util_zero_fraction"), 1),
+            (column(windows, "gr_engine_active"), 2),
+            (column(windows, "sm_active_max"), 3),
+            (column(windows, "sm_active"), 3),
+            (column(windows, "process_sm_ratio"), 4),
+        ]
+    )
+
+
+def _unseen(windows: Windows, readable: Mask, policy: Policy) -> Codes:
+    length = windows.end_ms - windows.start_ms
+    under = windows.observed_ms < policy.observed_min_ratio * length
+    return np.select([windows.observed_ms <= 0, under, ~readable], [UNREADABLE, UNDER_OBSERVED, NO_SIGNAL], 0).astype(np.int8)
+
+
+def _power_ratio(power_w: Floats, *, idle_w: Floats, limit_w: Floats) -> Floats:
+    span = limit_w - idle_w
+    return np.asarray((power_w - idle_w) / np.where(span > 0, span, np.nan))
+
+
+def _phantom(windows: Windows, policy: Policy) -> Mask:
+    """No process (unread: memory alone) and hardly any memory is no activity, whatever utilisation and power say."""
+    processes, memory = column(windows, "process_count"), column(windows, "memory_used_bytes")
+    return np.asarray(~(processes > 0) & (memory <= policy.phantom_memory_bytes))
+
+
+def _contradicted(windows: Windows, power_ratio: Floats, policy: Policy) -> Mask:
+    """Something else shows work. NaN compares false: what was not read never contradicts."""
+    found = power_ratio > policy.contradiction_power_ratio
+    for name in ("encoder_ratio", "decoder_ratio"):
+        found |= column(windows, name) > policy.contradiction_codec_ratio
+    for name in ("pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s"):
+        found |= column(windows, name) > policy.contradiction_link_bytes_s
+    return np.asarray(found)
+
+
+def _spinning(windows: Windows, power_ratio: Floats, policy: Policy) -> tuple[Floats, Mask]:
+    """The share of busy-waiting, and where a long window without `spin_fraction` can't tell it from work."""
+    told = column(windows, "spin_fraction")
+    spins = (column(windows, "util_mean") >= policy.spin_util_min) & (power_ratio <= policy.spin_power_max)
+    spins &= ~(column(windows, "tensor_active") >= policy.spin_tensor_max)
+    spins &= ~(column(windows, "dram_active") >= policy.spin_dram_max)
+    is_long = windows.end_ms - windows.start_ms > 1000 * policy.spin_resolvable_s
+    return np.where(np.isnan(told), spins.astype(np.float64), told), np.asarray(np.isnan(told) & is_long)
+
+
+def _efficiency(windows: Windows, working: Floats, *, idle_w: Floats, limit_w: Floats, policy: Policy) -> tuple[Floats, Codes]:
+    """e in [0, 1] of the working fraction, and by which source."""
+    whole = np.where(working > 0, working, 1.0)
+    sensed = np.fmax(
+        np.fmax(column(windows, "sm_active") / policy.ceiling_sm, column(windows, "tensor_active") / policy.ceiling_tensor),
+        np.fmax(column(windows, "dram_active") / policy.ceiling_dram, column(windows, "fp64_active") / policy.ceiling_fp64),
+    )
+    by_sensors = np.minimum(1.0, sensed / whole)
+    rest_w = idle_w + np.minimum(policy.rest_extra_w, policy.rest_extra_ratio * (limit_w - idle_w))
+    working_w = (column(windows, "power_w") - (1.0 - working) * rest_w) / whole
+    drawn = _power_ratio(working_w, idle_w=idle_w, limit_w=limit_w)
+    by_power = np.minimum(1.0, np.maximum(drawn, policy.power_floor) / policy.ceiling_power)
+    by_power = np.where(working >= policy.power_min_working, by_power, np.nan)
+    has_sensors, has_power = ~np.isnan(by_sensors), ~np.isnan(by_power)
+    efficiency = np.where(has_sensors, by_sensors, np.where(has_power, by_power, 1.0))
+    source = np.where(has_sensors, SENSORS, np.where(has_power, POWER, BUSY_ONLY)).astype(np.int8)
+    return efficiency, source
+
+
+def _context(windows: Windows, policy: Policy) -> Codes:
+    processes, memory = column(windows, "process_count"), column(windows, "memory_used_bytes")
+    is_held = (processes > 0) | (memory > policy.phantom_memory_bytes)
+    is_cold = (processes == 0) | (memory <= policy.phantom_memory_bytes)
+    return np.select([is_held, is_cold], [HELD, COLD], CONTEXT_UNKNOWN).astype(np.int8)
+
+
+def _holds(windows: Windows, policy: Policy) -> tuple[Codes, Codes]:
+    """What holds a GPU that nobody was given: where a scheduler answers, and on a bare host.
+
+    On a bare host a live process is somebody's work that no allocation names: unknown.
+    """
+    processes, memory = column(windows, "process_count"), column(windows, "memory_used_bytes")
+    told = column(windows, "live_process_count")
+    live = np.where(np.isnan(told), processes, told)
+    has_dead = (processes > 0) & (live == 0)
+    has_memory = memory > policy.phantom_memory_bytes
+    nobody_knows = np.isnan(processes) & np.isnan(memory)
+    scheduled = np.select([nobody_knows, has_dead, processes > 0, has_memory], [UNKNOWN, DEAD_PROCESS, PROCESS, MEMORY], NOTHING)
+    bare_unknown = (live > 0) | (np.isnan(live) & ~(memory <= policy.phantom_memory_bytes))
+    bare = np.select([bare_unknown, has_dead, has_memory], [UNKNOWN, DEAD_PROCESS, MEMORY], NOTHING)
+    return scheduled.astype(np.int8), bare.astype(np.int8)
+
+
+def per_window(gpu_id: Ints, values: dict[int, float | None]) -> Floats:
+    """A value per window from one per GPU; NaN where it is not known."""
+    ids, inverse = np.unique(gpu_id, return_inverse=True)
+    by_gpu = np.array([np.nan if (known := values.get(int(one))) is None else known for one in ids], dtype=np.float64)
+    return by_gpu[inverse] if len(ids) else np.zeros(0)

@@ -1,0 +1,167 @@
+"""Every conservation rule, recomputed over the stored ledger: what does not balance, and by how much."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from django.db import connection
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.inventory.models import Node
+from fleetwatch.ledger import cuts, reading, store
+from fleetwatch.ledger.facts import Capacity
+from fleetwatch.ledger.models import Entry, Run
+from fleetwatch.ledger.models import Policy as PolicyRow
+from fleetwatch.ledger.policy import CONDITIONS, KINDS, STATES, TIERS, Policy
+from fleetwatch.lib.intervals import HOUR_MS, ceil_hour, floor_hour, from_ms, to_ms
+from fleetwatch.telemetry import retention
+from fleetwatch.telemetry.models import TouchedHour
+
+HOURS_PER_PASS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Imbalance:
+    """One thing that does not balance: where, which rule, and what was found."""
+
+    rule: str
+    node: str
+    hour: datetime
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: node {self.node}, {self.hour:%Y-%m-%d %H:%M} UTC: {self.detail}"
+
+
+def unbalanced(start: datetime, end: datetime, *, now: datetime | None = None) -> list[Imbalance]:
+    """What does not balance in the clock hours of [start, end), by node and hour.
+
+    With `now`, hours whose columns still exist are judged afresh and compared too. Hours
+    that wait to be posted are left out of what compares with telemetry: they are not wrong but late.
+    """
+    low, high = to_ms(floor_hour(start)), to_ms(ceil_hour(end))
+    found: list[Imbalance] = []
+    for node in Node.objects.order_by("name"):
+        waiting = {to_ms(hour) for hour in TouchedHour.objects.filter(node_id=node.pk).values_list("hour", flat=True)}
+        gpus = reading.capacities(node)
+        if not gpus and not Entry.objects.filter(node=node).exists():
+            continue
+        for begin in range(low, high, HOURS_PER_PASS * HOUR_MS):
+            span = _Span(node, gpus, begin, min(begin + HOURS_PER_PASS * HOUR_MS, high), waiting)
+            found += [fault for rule in RULES for fault in rule(span)]
+        if now is not None:
+            found += _judged_otherwise(node, low, high, waiting, now=now)
+    return found
+
+
+def whole_ledger() -> tuple[datetime, datetime] | None:
+    """From the first to the end of the last hour that the ledger or a GPU's capacity knows; None when there is none."""
+    spans = [(one.start_ms, one.end_ms) for node in Node.objects.all() for one in reading.capacities(node)]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT min(start), max(start) FROM ledger_entry")
+        first, last = cursor.fetchone()
+    if first is not None:
+        spans.append((to_ms(first), to_ms(last) + 1))
+    spans = [span for span in spans if span[0] < span[1]]
+    if not spans:
+        return None
+    return floor_hour(from_ms(min(start for start, _ in spans))), ceil_hour(from_ms(max(end for _, end in spans)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    node: Node
+    gpus: list[Capacity]
+    start_ms: int
+    end_ms: int
+    waiting: set[int]
+
+    def fault(self, rule: str, at_ms: int, detail: str) -> Imbalance:
+        return Imbalance(rule, self.node.name, from_ms(at_ms), detail)
+
+
+def _capacity_is_spent(span: _Span) -> Iterator[Imbalance]:
+    """Per physical GPU and cut, all states (its instances' too) sum to its capacity exactly."""
+    edges = cuts.edges(span.start_ms, span.end_ms, zone()).tolist()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT coalesce(gpu.parent_id, gpu.id), entry.start, sum(entry.gpu_ms) FROM ledger_entry AS entry"
+            " JOIN inventory_gpu AS gpu ON gpu.id = entry.gpu_id"
+            " WHERE entry.node_id = %s AND entry.start >= %s AND entry.start < %s GROUP BY 1, 2",
+            [span.node.pk, from_ms(span.start_ms), from_ms(span.end_ms)],
+        )
+        spent = {(gpu_id, to_ms(start)): int(total) for gpu_id, start, total in cursor.fetchall()}
+    for one in span.gpus:
+        if one.parent_id is not None:
+            continue
+        for cut, following in pairwise(edges):
+            capacity = max(min(one.end_ms, following) - max(one.start_ms, cut), 0)
+            total = spent.pop((one.gpu_id, cut), 0)
+            if total != capacity and cut // HOUR_MS * HOUR_MS not in span.waiting:
+                yield span.fault("states sum to capacity", cut, f"GPU {one.gpu_id}: {total} ms in states, {capacity} ms of capacity")
+    for (gpu_id, cut), total in spent.items():
+        if cut // HOUR_MS * HOUR_MS not in span.waiting:
+            yield span.fault("no time outside capacity", cut, f"GPU {gpu_id}: {total} ms where there is no capacity or no cut")
+
+
+def _words_and_signs(span: _Span) -> Iterator[Imbalance]:
+    """No negative time or energy, no unknown state, kind or tier; holders only where somebody can hold."""
+    rows = Entry.objects.filter(node=span.node, start__gte=from_ms(span.start_ms), start__lt=from_ms(span.end_ms))
+    for row in rows.iterator():
+        if row.gpu_ms <= 0 or (row.energy_j is not None and not 0 <= row.energy_j < float("inf")):
+            yield span.fault("time and energy are positive", to_ms(row.start), f"entry {row.pk}: {row.gpu_ms} ms, {row.energy_j} J")
+        if row.state not in STATES or row.kind not in ("", *KINDS) or row.tier not in ("", *TIERS):
+            yield span.fault("known words", to_ms(row.start), f"entry {row.pk}: {row.state} {row.kind} {row.tier}")
+        if row.job_id is not None and row.state in ("free", "orphaned"):
+            yield span.fault("held time is its holder's", to_ms(row.start), f"entry {row.pk}: {row.state} of job {row.job_id}")
+
+
+def _runs_match(span: _Span) -> Iterator[Imbalance]:
+    """Per GPU, holder, state and hour, the runs hold the milliseconds of the entries; no run is reversed or leaves its hour."""
+    sums: dict[tuple[int, int | None, str, int], int] = {}
+    rows = Entry.objects.filter(node=span.node, start__gte=from_ms(span.start_ms), start__lt=from_ms(span.end_ms))
+    for gpu_id, job_id, state, start, gpu_ms in rows.values_list("gpu_id", "job_id", "state", "start", "gpu_ms").iterator():
+        key = (gpu_id, job_id, state, to_ms(start) // HOUR_MS * HOUR_MS)
+        sums[key] = sums.get(key, 0) + gpu_ms
+    parts = Run.objects.filter(node=span.node, start_ms__gte=span.start_ms, start_ms__lt=span.end_ms)
+    for part in parts.iterator():
+        hour = part.start_ms // HOUR_MS * HOUR_MS
+        if not part.start_ms < part.end_ms <= hour + HOUR_MS or part.condition not in CONDITIONS:
+            yield span.fault("runs lie in their hour", hour, f"run {part.pk}: {part.condition} {part.start_ms} to {part.end_ms}")
+        for state, gpu_ms in part.state_ms.items():
+            key = (part.gpu_id, part.job_id, state, hour)
+            sums[key] = sums.get(key, 0) - gpu_ms
+    for (gpu_id, job_id, state, hour), left in sums.items():
+        if left:
+            yield span.fault("runs hold the entries", hour, f"GPU {gpu_id}, job {job_id}, {state}: {left} ms more in entries than in runs")
+
+
+RULES: tuple[Callable[[_Span], Iterator[Imbalance]], ...] = (_capacity_is_spent, _words_and_signs, _runs_match)
+
+
+def _judged_otherwise(node: Node, low: int, high: int, waiting: set[int], *, now: datetime) -> Iterator[Imbalance]:
+    """Hours whose stored rows are not what a fresh judgement by their own policy says."""
+    for policy_id, hours in _hours_by_policy(node, low, high, now=now).items():
+        policy = Policy.from_json(PolicyRow.objects.get(pk=policy_id).thresholds)
+        facts = reading.node_facts(node, policy)
+        reach = {near for hour in waiting for near in range(hour - _up(policy.reach_ms), hour + _up(policy.reach_ms) + HOUR_MS, HOUR_MS)}
+        for start, end in reading.spans_of_hours(set(hours) - reach, at_most=HOURS_PER_PASS):
+            judged = reading.judge(facts, start, end, policy)
+            for hour in store.differing_hours(node.pk, start, end, judged, policy_id=policy_id):
+                yield Imbalance(
+                    "entries are what telemetry says", node.name, from_ms(hour), "a fresh judgement differs from what is stored"
+                )
+
+
+def _hours_by_policy(node: Node, low: int, high: int, *, now: datetime) -> dict[int, list[int]]:
+    oldest = to_ms(retention.horizon(now) + timedelta(hours=6))
+    found: dict[int, set[int]] = {}
+    rows = Entry.objects.filter(node=node, start__gte=from_ms(max(low, oldest)), start__lt=from_ms(high))
+    for policy_id, start in rows.values_list("policy_id", "start").distinct().iterator():
+        found.setdefault(policy_id, set()).add(to_ms(start) // HOUR_MS * HOUR_MS)
+    return {policy_id: sorted(hours) for policy_id, hours in found.items()}
+
+
+def _up(reach_ms: int) -> int:
+    return -(-reach_ms // HOUR_MS) * HOUR_MS

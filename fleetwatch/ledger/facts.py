@@ -1,0 +1,170 @@
+"""What is judged: windows as columns, who held which GPU, what is known of the GPUs. Pure values."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleetwatch.ledger.policy import Policy
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Spans = Sequence[tuple[int, int]]
+
+SCHEDULERS = ("slurm", "kubernetes", "declared")
+
+# The columns that judging reads; any may be absent from the frame (not read).
+COLUMNS = (
+    "util_mean", "util_max", "util_zero_fraction", "spin_fraction", "gr_engine_active", "sm_active", "sm_active_max",
+    "process_sm_ratio", "tensor_active", "dram_active", "fp64_active", "memory_used_bytes", "power_w", "energy_j",
+    "encoder_ratio", "decoder_ratio", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s",
+    "process_count", "live_process_count",
+)  # fmt: skip
+
+
+class Windows(Protocol):
+    """Columns of windows, one row per window, in any order (telemetry.frames.Frame is one).
+
+    Times in ms; columns hold NaN where a value was not read.
+    """
+
+    @property
+    def gpu_id(self) -> Ints: ...
+    @property
+    def start_ms(self) -> Ints: ...
+    @property
+    def end_ms(self) -> Ints: ...
+    @property
+    def observed_ms(self) -> Ints: ...
+    @property
+    def boot_start_ms(self) -> Ints: ...
+    @property
+    def sequence(self) -> Ints: ...
+    @property
+    def columns(self) -> Mapping[str, Floats]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """One GPU that is judged, and over which [start_ms, end_ms) it is capacity.
+
+    A MIG instance has a parent and a weight: the share of the parent that it is, 0 to 1.
+    `is_live`: the end is only where the node's telemetry ends for now.
+    """
+
+    gpu_id: int
+    start_ms: int
+    end_ms: int
+    is_live: bool = True
+    parent_id: int | None = None
+    weight: float = 1.0
+    idle_w: float | None = None
+    limit_w: float | None = None
+
+
+class Hold(Protocol):
+    """A job's hold on a GPU, as one source asserted it; `share` None = not known (jobs.selectors.Holding is one)."""
+
+    @property
+    def gpu_id(self) -> int: ...
+    @property
+    def job_id(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def share(self) -> float | None: ...
+    @property
+    def spans(self) -> Spans: ...
+
+
+class SourceReport(Protocol):
+    """When a job source of the node answered (ok) or did not (jobs.selectors.SourceSpans is one)."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def ok(self) -> bool: ...
+    @property
+    def spans(self) -> Spans: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Positive evidence that a GPU cannot work over [start_ms, end_ms). A drain counts only while nothing is allocated.
+
+    `is_revived`: its end is that the GPU showed activity, not that anybody said so.
+    """
+
+    start_ms: int
+    end_ms: int
+    reason: str
+    is_revived: bool = False
+
+    @property
+    def is_drain(self) -> bool:
+        return self.reason == "drained"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is judged: one node's windows and facts, over cuts[0] to cuts[-1]; answered for `target` alone.
+
+    `cuts` are the edges of entries, ascending, context included.
+    """
+
+    windows: Windows
+    capacities: Sequence[Capacity]
+    holdings: Sequence[Hold]
+    sources: Sequence[SourceReport]
+    outages: Mapping[int, Sequence[Outage]]
+    cuts: Ints
+    target: tuple[int, int]
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """GPU time of one GPU in one cut, of one holder, in one state; energy None = not read."""
+
+    gpu_id: int
+    cut_ms: int
+    job_id: int | None
+    state: str
+    kind: str
+    reason: str
+    signal: str
+    efficiency_source: str
+    tier: str
+    gpu_ms: int
+    energy_j: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunPart:
+    """The part of a run within one cut. `continues`: it goes on from the part before it of the same GPU, holder and condition."""
+
+    gpu_id: int
+    job_id: int | None
+    condition: str
+    start_ms: int
+    end_ms: int
+    continues: bool
+    state_ms: dict[str, int]
+    figures: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the ledger says of one node's GPUs in the cuts that were asked for."""
+
+    entries: list[Entry]
+    parts: list[RunPart]
+
+
+def column(windows: Windows, name: str) -> Floats:
+    """The column, or all NaN where nobody read it."""
+    found: Any = windows.columns.get(name)
+    return np.full(len(windows.gpu_id), np.nan) if found is None else found

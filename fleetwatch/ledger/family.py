@@ -1,0 +1,174 @@
+"""Timelines: of a GPU, or of a GPU and the MIG instances that are parts of it. Pure numpy."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fleetwatch.ledger import activity, timeline, windows
+from fleetwatch.ledger.activity import Activity
+from fleetwatch.ledger.facts import Capacity, Floats, Hold, Ints, Mask, Outage, Question
+from fleetwatch.ledger.shares import largest_remainder, split_holders
+from fleetwatch.ledger.timeline import Atoms
+from fleetwatch.ledger.windows import Pieces
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A job on a GPU: when it held it, and its milliseconds of each atom."""
+
+    job_id: int
+    kind: str
+    spans: list[tuple[int, int]]
+    held: Mask
+    gpu_ms: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A GPU or instance on its timeline: the window (row) at each atom, its holders, and the time of nobody."""
+
+    gpu_id: int
+    atoms: Atoms
+    row: Ints
+    energy_row: Ints  # the window whose energy counts: a MIG instance's is its parent's
+    holders: list[Holder]
+    held: Ints  # number of holders at each atom
+    rest_ms: Ints
+    rest_is_free: Mask  # what MIG instances leave of their parent
+    outages: list[Outage]
+    first_ms: int
+    live_end_ms: int | None
+
+    def joules(self, rate: Floats) -> Floats:
+        """Energy per ms at each atom; NaN where it was not read."""
+        row = self.energy_row
+        return np.where(row >= 0, rate[np.maximum(row, 0)], np.nan) if len(rate) else np.full(len(row), np.nan)
+
+
+def members(question: Question, acts: Activity) -> Iterator[Member]:
+    """Every GPU and instance with capacity in the time asked about."""
+    pieces = _pieces(question, acts)
+    instances: dict[int, list[Capacity]] = defaultdict(list)
+    for one in question.capacities:
+        if one.parent_id is not None:
+            instances[one.parent_id].append(one)
+    for one in question.capacities:
+        start, end = max(one.start_ms, int(question.cuts[0])), min(one.end_ms, int(question.cuts[-1]))
+        if one.parent_id is None and start < end:
+            family = _Family(question, one, sorted(instances[one.gpu_id], key=lambda part: part.gpu_id), pieces, acts)
+            yield from family.members(start, end)
+
+
+def _pieces(question: Question, acts: Activity) -> dict[int, Pieces]:
+    """Of each GPU the spans that its windows speak for."""
+    found = question.windows
+    rank = windows.precedence(found, readable=acts.readable)
+    order = np.argsort(found.gpu_id, kind="stable")
+    ids, first = np.unique(found.gpu_id[order], return_index=True)
+    rows = np.split(order, first[1:]) if len(ids) else []
+    return {int(gpu_id): windows.resolve(found, rows=part, rank=rank) for gpu_id, part in zip(ids, rows, strict=True)}
+
+
+NO_PIECES = Pieces(*(np.zeros(0, dtype=np.int64),) * 3)
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    question: Question
+    gpu: Capacity
+    instances: Sequence[Capacity]
+    pieces: dict[int, Pieces]
+    acts: Activity
+
+    def members(self, start_ms: int, end_ms: int) -> Iterator[Member]:
+        """The instances, then the GPU itself with what they leave of it."""
+        atoms = self._atoms(start_ms, end_ms)
+        row = timeline.rows_at(atoms, self.pieces.get(self.gpu.gpu_id, NO_PIECES))
+        if not self.instances:
+            nothing = np.zeros(len(row), dtype=bool)
+            yield self._member(self.gpu, atoms, row=row, energy_row=row, own_ms=atoms.length_ms, rest_is_free=nothing)
+            return
+        parts = self._parts(atoms)
+        covered = self._tells(row)
+        for number, instance in enumerate(self.instances):
+            its_row = timeline.rows_at(atoms, self.pieces.get(instance.gpu_id, NO_PIECES))
+            covered |= self._tells(its_row)
+            nothing = np.zeros(len(row), dtype=bool)
+            yield self._member(instance, atoms, row=its_row, energy_row=row, own_ms=parts[:, number], rest_is_free=nothing)
+        is_split = parts[:, -1] < atoms.length_ms
+        yield self._member(self.gpu, atoms, row=row, energy_row=row, own_ms=parts[:, -1], rest_is_free=is_split & covered)
+
+    def _atoms(self, start_ms: int, end_ms: int) -> Atoms:
+        edges: list[Ints] = []
+        for one in (self.gpu, *self.instances):
+            pieces = self.pieces.get(one.gpu_id, NO_PIECES)
+            edges += [pieces.start_ms, pieces.end_ms, timeline.edges_of([(one.start_ms, one.end_ms)])]
+            edges += [timeline.edges_of(held.spans) for held in self._holdings(one)]
+            edges.append(timeline.edges_of((outage.start_ms, outage.end_ms) for outage in self._outages(one)))
+        edges += [timeline.edges_of(spans) for spans in timeline.scheduler_status(self.question.sources)]
+        return timeline.build(start_ms=start_ms, end_ms=end_ms, cuts=self.question.cuts, edges=edges)
+
+    def _parts(self, atoms: Atoms) -> Ints:
+        """Atoms x (instances + the rest): whole milliseconds by weight."""
+        alive = np.array([timeline.inside(atoms, [(one.start_ms, one.end_ms)]) for one in self.instances])
+        weights = alive * np.array([[one.weight] for one in self.instances])
+        weights = weights / np.maximum(weights.sum(axis=0), 1.0)
+        rest = np.maximum(1.0 - weights.sum(axis=0), 0.0)
+        return largest_remainder(atoms.length_ms, np.concatenate([weights, rest[None, :]]).T)
+
+    def _tells(self, row: Ints) -> Mask:
+        """Where a window says that the GPU is there, be its activity readable or not (a MIG parent's never is)."""
+        if not len(self.acts.unseen):
+            return np.zeros(len(row), dtype=bool)
+        unseen = self.acts.unseen[np.maximum(row, 0)]
+        return np.asarray((row >= 0) & ((unseen == 0) | (unseen == activity.NO_SIGNAL)))
+
+    def _holdings(self, one: Capacity) -> list[Hold]:
+        return [held for held in self.question.holdings if held.gpu_id == one.gpu_id]
+
+    def _outages(self, one: Capacity) -> list[Outage]:
+        """Its own, and those of the GPU that it is a part of."""
+        own = list(self.question.outages.get(one.gpu_id, ()))
+        return own if one is self.gpu else own + list(self.question.outages.get(self.gpu.gpu_id, ()))
+
+    def _member(self, one: Capacity, atoms: Atoms, *, row: Ints, energy_row: Ints, own_ms: Ints, rest_is_free: Mask) -> Member:
+        alive = own_ms > 0
+        holders, shares = _holders(self._holdings(one), atoms, alive)
+        parts, rest = split_holders(own_ms, holds=[each.held for each in holders], shares=shares)
+        holders = [Holder(each.job_id, each.kind, each.spans, each.held, part) for each, part in zip(holders, parts, strict=True)]
+        held = np.sum([each.held for each in holders], axis=0) if holders else np.zeros(len(row), dtype=np.int64)
+        return Member(
+            gpu_id=one.gpu_id,
+            atoms=atoms,
+            row=np.where(alive, row, -1),
+            energy_row=energy_row,
+            holders=holders,
+            held=held,
+            rest_ms=rest,
+            rest_is_free=rest_is_free & (held == 0),
+            outages=self._outages(one),
+            first_ms=one.start_ms,
+            live_end_ms=one.end_ms if one.is_live else None,
+        )
+
+
+def _holders(holdings: Sequence[Hold], atoms: Atoms, alive: Mask) -> tuple[list[Holder], list[Floats]]:
+    """One holder per job, by job id, and its granted share at each atom (NaN: not known).
+
+    Several sources may name one job: an unknown share stays unknown, of known ones the larger counts.
+    """
+    found, shares = [], []
+    for job_id in sorted({held.job_id for held in holdings}):
+        mine = [held for held in holdings if held.job_id == job_id]
+        spans = timeline.union(span for held in mine for span in held.spans)
+        share = np.zeros(len(alive))
+        for held in mine:
+            inside = timeline.inside(atoms, timeline.union(held.spans))
+            share = np.where(inside, np.maximum(share, np.nan if held.share is None else held.share), share)
+        mask = timeline.inside(atoms, spans) & alive
+        if mask.any():
+            found.append(Holder(job_id, mine[0].kind, spans, mask, np.zeros(0, dtype=np.int64)))
+            shares.append(share)
+    return found, shares

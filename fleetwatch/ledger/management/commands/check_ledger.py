@@ -1,0 +1,51 @@
+"""`manage.py check_ledger`: what does not balance in the stored ledger; exit 1 if anything, 2 for bad arguments."""
+
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+from django.utils import timezone
+
+from fleetwatch.ledger import check
+
+
+class Command(BaseCommand):
+    help = "Recomputes every conservation rule over the stored ledger and prints what does not balance."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--from", dest="start", metavar="TIME", help="ISO 8601, UTC unless it says otherwise; default: the beginning")
+        parser.add_argument("--to", dest="end", metavar="TIME", help="ISO 8601; default: the end")
+
+    def handle(self, *args: Any, start: str | None, end: str | None, **options: Any) -> None:
+        bounds = check.whole_ledger()
+        low, high = self._moment("--from", start), self._moment("--to", end)
+        if low is not None and high is not None and low >= high:
+            self._refuse(f"--from {start} is not before --to {end}")
+        if bounds is None:
+            self.stdout.write("the ledger is empty")
+            return
+        low, high = low or bounds[0], high or bounds[1]
+        if low >= high:
+            self.stdout.write("no hours in that period")
+            return
+        faults = check.unbalanced(low, high, now=timezone.now())
+        for fault in faults:
+            self.stdout.write(str(fault))
+        if faults:
+            self.stdout.write(f"{len(faults)} things do not balance between {low:%Y-%m-%d %H:%M} and {high:%Y-%m-%d %H:%M} UTC")
+            sys.exit(1)
+        self.stdout.write(f"the ledger balances from {low:%Y-%m-%d %H:%M} to {high:%Y-%m-%d %H:%M} UTC")
+
+    def _moment(self, name: str, text: str | None) -> datetime | None:
+        if text is None:
+            return None
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            self._refuse(f"{name}: expected a time like 2026-11-20 or 2026-11-20T15:00+00:00, not {text!r}")
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+    def _refuse(self, sentence: str) -> None:
+        self.stderr.write(sentence)
+        sys.exit(2)

@@ -1,0 +1,155 @@
+"""From rows to what the pure core judges: capacity, outages, columns, holders of one node."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.jobs.selectors import holdings, source_status
+from fleetwatch.ledger import cuts, outages, states
+from fleetwatch.ledger.facts import COLUMNS, Capacity, Judgement, Outage, Question
+from fleetwatch.ledger.policy import LONGEST_WINDOW_MS, Policy
+from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.telemetry import frames
+from fleetwatch.telemetry.selectors import boots, events
+
+Hours = list[int]  # starts of clock hours, ms
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What is known of a node's GPUs beyond their windows."""
+
+    node_id: int
+    capacities: list[Capacity]
+    outages: dict[int, list[Outage]]
+
+
+def capacities(node: Node) -> list[Capacity]:
+    """The node's GPUs that were ever observed, with their capacity: to where telemetry ends for now, or to their retirement.
+
+    A MIG instance is a part of its parent from its first window to its last.
+    """
+    if node.last_ms is None:
+        return []
+    gpus = list(GPU.objects.filter(node=node).select_related("model", "parent").order_by("pk"))
+    first = _first_ms(gpus)
+    return [_capacity(gpu, first[gpu.pk], node.last_ms) for gpu in gpus if gpu.pk in first]
+
+
+def _first_ms(gpus: Iterable[GPU]) -> dict[int, int]:
+    """When each GPU's capacity begins; a parent's no later than its instances'."""
+    first = {gpu.pk: gpu.first_ms for gpu in gpus if gpu.first_ms is not None}
+    for gpu in gpus:
+        if gpu.parent_id is not None and gpu.first_ms is not None:
+            first[gpu.parent_id] = min(gpu.first_ms, first.get(gpu.parent_id, gpu.first_ms))
+    return first
+
+
+def _capacity(gpu: GPU, first_ms: int, node_last_ms: int) -> Capacity:
+    end_ms = node_last_ms if gpu.retired_ms is None else gpu.retired_ms
+    if gpu.parent is not None:
+        seen_to = gpu.last_ms if gpu.last_ms is not None else first_ms
+        # power is the parent's alone: no limits, so that an instance is never judged by it
+        return Capacity(gpu.pk, first_ms, min(end_ms, seen_to), gpu.retired_ms is None, gpu.parent_id, weight(gpu, gpu.parent))
+    model = gpu.model
+    limit_w = gpu.power_limit_w if gpu.power_limit_w is not None else model.limit_w if model else None
+    return Capacity(gpu.pk, first_ms, end_ms, gpu.retired_ms is None, idle_w=model.idle_w if model else None, limit_w=limit_w)
+
+
+def weight(gpu: GPU, parent: GPU) -> float:
+    """The instance's share of its parent: by SMs, else by the slices its profile names, 0 to 1."""
+    if gpu.sm_count is not None and parent.sm_count:
+        return min(gpu.sm_count / parent.sm_count, 1.0)
+    slices = re.match(r"(\d+)g\.", gpu.mig_profile)
+    return min(int(slices[1]) / 7, 1.0) if slices else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the last posting found of an outage; `unchanged_ms`: before this no window changed since."""
+
+    end_ms: int
+    is_revived: bool
+    unchanged_ms: int
+
+
+def node_facts(node: Node, policy: Policy, known: Mapping[tuple[int, int, str], Known] | None = None) -> NodeFacts:
+    """Capacities, and outages with their end by activity read from the windows.
+
+    `known` (by GPU, start and reason) spares reading again what has not changed since the last posting.
+    """
+    gpus = capacities(node)
+    told = events(node.pk, node.last_ms + 1) if node.last_ms is not None else []
+    if not told:
+        return NodeFacts(node.pk, gpus, {})
+    reboots = boots(node.pk)
+    found: dict[int, list[Outage]] = {}
+    for gpu in gpus:
+        found[gpu.gpu_id] = [
+            _effective(node.pk, one, gpu, policy, known=(known or {}).get((gpu.gpu_id, one.start_ms, one.reason)))
+            for one in outages.by_events(gpu.gpu_id, told, reboots)
+        ]
+    return NodeFacts(node.pk, gpus, found)
+
+
+def _effective(node_id: int, outage: Outage, gpu: Capacity, policy: Policy, *, known: Known | None) -> Outage:
+    """The outage, ended by activity where it was; `is_revived` then."""
+    start, end = outage.start_ms, min(outage.end_ms, gpu.end_ms)
+    if outage.is_drain or start >= end:
+        return outage
+    if known is not None:
+        if known.is_revived and known.end_ms <= known.unchanged_ms:
+            return Outage(start, known.end_ms, outage.reason, is_revived=True)
+        start = max(start, known.unchanged_ms)
+    step = 6 * HOUR_MS
+    overlap = round(1000 * policy.revival_s) + 4 * LONGEST_WINDOW_MS  # a stretch may cross the edge of a step
+    for since in range(start, end, step):
+        found = frames.read(node_id, since, min(since + step + overlap, end), outages.ACTIVITY_COLUMNS)
+        rest = Outage(since, outage.end_ms, outage.reason)
+        revived = outages.ended_by_activity(rest, gpu=gpu, found=found, policy=policy)
+        if revived.is_revived:
+            return Outage(outage.start_ms, revived.end_ms, outage.reason, is_revived=True)
+    return outage
+
+
+def judge(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy) -> Judgement:
+    """What the policy says of the node's clock hours [start_ms, end_ms), judged with all the context they need."""
+    low = (start_ms - policy.reach_ms) // HOUR_MS * HOUR_MS
+    high = -(-(end_ms + policy.reach_ms) // HOUR_MS) * HOUR_MS
+    return states.judge(
+        Question(
+            windows=frames.read(facts.node_id, low, high, COLUMNS),
+            capacities=facts.capacities,
+            # from one ms earlier: a hold that began before the context is seen to
+            holdings=holdings(facts.node_id, low - 1, high),
+            sources=source_status(facts.node_id, low, high),
+            outages=facts.outages,
+            cuts=cuts.edges(low, high, zone()),
+            target=(start_ms, end_ms),
+            policy=policy,
+        )
+    )
+
+
+def spans_of_hours(hours: Iterable[int], *, at_most: int) -> list[tuple[int, int]]:
+    """Adjacent clock hours as half-open spans of at most that many hours each."""
+    spans: list[tuple[int, int]] = []
+    for hour in sorted(set(hours)):
+        if spans and spans[-1][1] == hour and hour - spans[-1][0] < at_most * HOUR_MS:
+            spans[-1] = (spans[-1][0], hour + HOUR_MS)
+        else:
+            spans.append((hour, hour + HOUR_MS))
+    return spans
+
+
+def hours_touching(spans: Sequence[tuple[int, int]], *, within: tuple[int, int]) -> set[int]:
+    """The clock hours that the spans touch inside the given bounds."""
+    low, high = within
+    found: set[int] = set()
+    for start, end in spans:
+        start, end = max(start, low), min(end, high)
+        if start < end:
+            found.update(range(start // HOUR_MS * HOUR_MS, end, HOUR_MS))
+    return found

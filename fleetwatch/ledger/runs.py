@@ -1,0 +1,91 @@
+"""Parts of runs: maximal spans of one condition of a GPU and holder, cut where entries are cut. Pure numpy."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fleetwatch.ledger import lanes
+from fleetwatch.ledger.facts import Floats, Ints, Mask, RunPart
+from fleetwatch.ledger.policy import CONDITIONS, STATES, Policy
+from fleetwatch.ledger.tally import Tally, figure_sums
+
+CONDITION_NUMBER = {condition: number for number, condition in enumerate(CONDITIONS)}
+UNSEEN = -1  # no condition of its own: takes that of its neighbours, or is unobserved
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """The condition of each atom of a lane, and its quiet run (-1: none); `joins_previous`: the run before goes on here."""
+
+    number: Ints
+    run: Ints
+    joins_previous: Mask
+
+
+def bridge(lane: lanes.Lane, number: Ints, run: Ints, policy: Policy) -> Conditions:
+    """Conditions with short gaps given to the run around them, as `number` says of the other atoms (UNSEEN: a gap)."""
+    atoms, count = lane.atoms, len(number)
+    closed = lanes.close_long_gaps(lane, policy)
+    before, after = lanes.previous_known(lane.code), lanes.next_known(lane.code)
+    left, right = number[np.maximum(before, 0)], number[np.minimum(after, count - 1)]
+    is_bridged = (number == UNSEEN) & (closed == lanes.GAP) & (left == right) & (run < 0)
+    quiet = CONDITION_NUMBER["quiet"]
+    # a quiet run's own gaps carry its number already; others of quiet time lie between two runs
+    is_bridged &= left != quiet
+    number = np.where(is_bridged, left, number)
+    number = np.where((number == UNSEEN) & (run >= 0), quiet, number)
+    number = np.where(number == UNSEEN, CONDITION_NUMBER["unobserved"], number)
+    own = np.flatnonzero(lane.own)
+    joins = np.zeros(count, dtype=bool)
+    if len(own) > 1:
+        earlier, later = own[:-1], own[1:]
+        touches = atoms.end_ms[earlier] == atoms.start_ms[later]
+        # a hole in the hold itself: joined when all of it is a short gap
+        holes = np.cumsum(closed != lanes.GAP)
+        is_short = (holes[later - 1] - holes[earlier] == 0) & (later - earlier > 1)
+        same = (number[earlier] == number[later]) & (run[earlier] == run[later])
+        joins[later] = same & (touches | is_short)
+    return Conditions(number, run, joins)
+
+
+def parts(
+    lane: lanes.Lane, conditions: Conditions, tally: Tally, wanted: Mask, *, gpu_id: int, job_id: int | None, columns: dict[str, Floats]
+) -> list[RunPart]:
+    """The parts of the lane's runs in the `wanted` atoms; `columns` are values per atom (NaN: not read)."""
+    own = np.flatnonzero(lane.own & wanted)
+    if len(own) == 0:
+        return []
+    cut = lane.atoms.cut[own]
+    joins = conditions.joins_previous[own]
+    is_first = ~joins
+    is_first[0] = True
+    is_first[1:] |= (cut[1:] != cut[:-1]) | (conditions.number[own][1:] != conditions.number[own][:-1])
+    starts = np.flatnonzero(is_first)
+    part_of_atom = np.full(len(lane.own), -1, dtype=np.int64)
+    part_of_atom[own] = np.cumsum(is_first) - 1
+    ends = np.append(starts[1:], len(own)) - 1
+    state_ms = tally.state_ms(part_of_atom=part_of_atom, parts=len(starts))
+    sums = figure_sums(starts, weights_ms=lane.atoms.length_ms[own], columns={name: values[own] for name, values in columns.items()})
+    found = zip(
+        conditions.number[own[starts]].tolist(),
+        lane.atoms.start_ms[own[starts]].tolist(),
+        lane.atoms.end_ms[own[ends]].tolist(),
+        joins[starts].tolist(),
+        state_ms.tolist(),
+        zip(*(values.tolist() for values in sums.values()), strict=True),
+        strict=True,
+    )
+    return [
+        RunPart(
+            gpu_id=gpu_id,
+            job_id=job_id,
+            condition=CONDITIONS[number],
+            start_ms=start,
+            end_ms=end,
+            continues=continues,
+            state_ms={state: ms for state, ms in zip(STATES, by_state, strict=True) if ms},
+            figures={name: value for name, value in zip(sums, values, strict=True) if value},
+        )
+        for number, start, end, continues, by_state, values in found
+        if any(by_state)
+    ]

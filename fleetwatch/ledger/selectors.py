@@ -1,0 +1,221 @@
+"""Reads of the ledger: runs joined from their parts, a GPU's states over time, what idles now."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import QuerySet, Sum
+
+from fleetwatch.inventory.models import Node
+from fleetwatch.ledger.models import Entry, Run
+from fleetwatch.ledger.models import Policy as PolicyRow
+from fleetwatch.ledger.policy import Policy
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+
+# An open run is looked for so far back, a day at a time.
+LOOK_BACK_DAYS = 60
+# Telemetry this late does not end a run: a flush, a retry, a slow network.
+LIVE_SLACK_MS = 300_000
+# A run is open while no more windows than this are missing after it: those of its bridge, and one in the making.
+OPEN_WINDOWS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpan:
+    """A run: one GPU and holder (None: nobody) in one condition over [start_ms, end_ms).
+
+    Short gaps in it are `unobserved` in `state_ms`. Means are over the time in which
+    the value was read; None where it never was.
+    """
+
+    gpu_id: int
+    job_id: int | None
+    condition: str
+    start_ms: int
+    end_ms: int
+    state_ms: dict[str, int]
+    util_mean: float | None
+    power_w: float | None
+    memory_used_bytes: float | None
+
+    @property
+    def duration_ms(self) -> int:
+        return self.end_ms - self.start_ms
+
+
+@dataclass(frozen=True, slots=True)
+class IdleGPU:
+    """A GPU that idles now, and since when."""
+
+    gpu_id: int
+    node_id: int
+    job_id: int
+    since_ms: int
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateSpan:
+    """GPU time of one GPU, holder and state in one hour cut."""
+
+    start_ms: int
+    job_id: int | None
+    state: str
+    kind: str
+    reason: str
+    gpu_ms: int
+
+
+def current_policy() -> tuple[int, Policy]:
+    """The id and the thresholds of the newest policy. Raises PolicyRow.DoesNotExist when there is none."""
+    row = PolicyRow.objects.latest("version")
+    return row.pk, Policy.from_json(row.thresholds)
+
+
+def runs(
+    gpu_ids: Iterable[int] | None = None, *, job_id: int | None = None, start_ms: int, end_ms: int, conditions: Sequence[str] = ()
+) -> list[RunSpan]:
+    """The runs that overlap [start_ms, end_ms), each whole, by GPU, holder and start.
+
+    Of these GPUs, or of this job (or both); of these conditions, or of all.
+    """
+    rows = _rows(gpu_ids, job_id, conditions)
+    parts = list(_ordered(rows.filter(start_ms__lt=end_ms, end_ms__gt=start_ms)))
+    parts = _extended(rows, parts, start_ms=start_ms, end_ms=end_ms)
+    return [run for run in _joined(parts) if run.start_ms < end_ms and run.end_ms > start_ms]
+
+
+def open_idle_runs(now: datetime, *, job_ids: Iterable[int] | None = None) -> list[IdleGPU]:
+    """The GPUs that are quiet and idle now under a job, and since when, by job and GPU.
+
+    Now is where the node's telemetry ends: a node silent for longer than LIVE_SLACK_MS
+    says nothing of now, so nothing of it is here.
+    """
+    live = {node.pk: node for node in Node.objects.filter(last_ms__gte=to_ms(now) - LIVE_SLACK_MS)}
+    parts = Run.objects.filter(node_id__in=live, condition="quiet", job__isnull=False, end_ms__gt=to_ms(now) - 2 * LIVE_SLACK_MS)
+    if job_ids is not None:
+        parts = parts.filter(job_id__in=list(job_ids))
+    open_parts = {(part.gpu_id, part.job_id): part for part in _ordered(parts) if _is_open(part, live[part.node_id])}
+    if not open_parts:
+        return []
+    first_ms = min(part.end_ms for part in open_parts.values()) - 1
+    gpu_ids = {gpu_id for gpu_id, _ in open_parts}
+    found = []
+    for run in runs(gpu_ids, start_ms=first_ms, end_ms=to_ms(now) + LIVE_SLACK_MS, conditions=("quiet",)):
+        part = open_parts.get((run.gpu_id, run.job_id or 0))
+        if part is not None and run.end_ms == part.end_ms and run.state_ms.get("idle"):
+            found.append(IdleGPU(run.gpu_id, part.node_id, part.job_id or 0, run.start_ms, run.end_ms))
+    return sorted(found, key=lambda idle: (idle.job_id, idle.gpu_id))
+
+
+def _is_open(part: Run, node: Node) -> bool:
+    """Whether nothing but a gap that a run continues across follows the part."""
+    return node.last_ms is not None and part.end_ms >= node.last_ms - OPEN_WINDOWS * 1000 * node.window_s
+
+
+def state_timeline(gpu_id: int, start: datetime, end: datetime) -> list[StateSpan]:
+    """A GPU's time by hour cut, holder and state, cuts in [start, end), for its page."""
+    rows = (
+        Entry.objects.filter(gpu_id=gpu_id, start__gte=start, start__lt=end)
+        .values("start", "job_id", "state", "kind", "reason")
+        .annotate(total=Sum("gpu_ms"))
+        .order_by("start", "state", "kind", "reason", "job_id")
+    )
+    return [StateSpan(to_ms(row["start"]), row["job_id"], row["state"], row["kind"], row["reason"], row["total"]) for row in rows]
+
+
+def entries(*, start: datetime, end: datetime, gpu_id: int | None = None, job_id: int | None = None) -> QuerySet[Entry]:
+    """The entries of the cuts in [start, end), for explanations: each says kind, reason, signal and policy."""
+    rows = Entry.objects.filter(start__gte=start, start__lt=end).select_related("policy", "job", "gpu")
+    if gpu_id is not None:
+        rows = rows.filter(gpu_id=gpu_id)
+    return (rows if job_id is None else rows.filter(job_id=job_id)).order_by("start", "gpu_id", "pk")
+
+
+def _rows(gpu_ids: Iterable[int] | None, job_id: int | None, conditions: Sequence[str]) -> QuerySet[Run]:
+    rows = Run.objects.all()
+    if gpu_ids is not None:
+        rows = rows.filter(gpu_id__in=list(gpu_ids))
+    if job_id is not None:
+        rows = rows.filter(job_id=job_id)
+    return rows.filter(condition__in=conditions) if conditions else rows
+
+
+def _ordered(rows: QuerySet[Run]) -> QuerySet[Run]:
+    return rows.order_by("gpu_id", "job_id", "condition", "start_ms")
+
+
+def _lane(part: Run) -> tuple[int, int | None, str]:
+    return part.gpu_id, part.job_id, part.condition
+
+
+def _extended(rows: QuerySet[Run], parts: list[Run], *, start_ms: int, end_ms: int) -> list[Run]:
+    """The parts and all that their runs reach on both sides."""
+    found = {part.pk: part for part in parts}
+    low, high = start_ms, end_ms
+    for _ in range(LOOK_BACK_DAYS):
+        heads = _ends(found.values(), first=True)
+        open_heads = {lane for lane, part in heads.items() if part.continues}
+        if not open_heads:
+            break
+        earlier = rows.filter(start_ms__lt=low, start_ms__gte=low - 24 * HOUR_MS, gpu_id__in={lane[0] for lane in open_heads})
+        news = [part for part in _ordered(earlier) if _lane(part) in open_heads]
+        low -= 24 * HOUR_MS
+        if not news:
+            break
+        found |= {part.pk: part for part in news}
+    for _ in range(LOOK_BACK_DAYS):
+        tails = _ends(found.values(), first=False)
+        later = rows.filter(start_ms__gte=high, start_ms__lt=high + 24 * HOUR_MS, gpu_id__in={lane[0] for lane in tails})
+        news = [part for part in _ordered(later) if _lane(part) in tails]
+        if not any(part.continues and part.start_ms - high <= 2 * HOUR_MS for part in news):
+            break
+        found |= {part.pk: part for part in news}
+        high += 24 * HOUR_MS
+    return sorted(found.values(), key=lambda part: (part.gpu_id, part.job_id or 0, part.condition, part.start_ms))
+
+
+def _ends(parts: Iterable[Run], *, first: bool) -> dict[tuple[int, int | None, str], Run]:
+    found: dict[tuple[int, int | None, str], Run] = {}
+    for part in parts:
+        known = found.get(_lane(part))
+        if known is None or (part.start_ms < known.start_ms) == first:
+            found[_lane(part)] = part
+    return found
+
+
+def _joined(parts: Sequence[Run]) -> list[RunSpan]:
+    groups: list[list[Run]] = []
+    for part in parts:
+        if groups and part.continues and _lane(groups[-1][-1]) == _lane(part):
+            groups[-1].append(part)
+        else:
+            groups.append([part])
+    return [_run(group) for group in groups]
+
+
+def _run(parts: list[Run]) -> RunSpan:
+    state_ms: dict[str, int] = defaultdict(int)
+    sums: dict[str, float] = defaultdict(float)
+    for part in parts:
+        for state, ms in part.state_ms.items():
+            state_ms[state] += ms
+        for name, value in part.figures.items():
+            sums[name] += value
+    return RunSpan(
+        gpu_id=parts[0].gpu_id,
+        job_id=parts[0].job_id,
+        condition=parts[0].condition,
+        start_ms=parts[0].start_ms,
+        end_ms=parts[-1].end_ms,
+        state_ms=dict(state_ms),
+        util_mean=_mean(sums, "active"),
+        power_w=_mean(sums, "power_w"),
+        memory_used_bytes=_mean(sums, "memory_used_bytes"),
+    )
+
+
+def _mean(sums: dict[str, float], name: str) -> float | None:
+    read_ms = sums.get(f"{name}_ms", 0.0)
+    return sums.get(f"{name}_sum", 0.0) / read_ms if read_ms else None

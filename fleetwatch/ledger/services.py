@@ -1,0 +1,149 @@
+"""Writes of the ledger: hours that changed are judged again, whole, with all they touch."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import structlog
+from django.db import transaction
+
+from fleetwatch.inventory.models import Node
+from fleetwatch.ledger import reading, store
+from fleetwatch.ledger.facts import Capacity
+from fleetwatch.ledger.models import Policy as PolicyRow
+from fleetwatch.ledger.models import Posted
+from fleetwatch.ledger.outages import FOREVER_MS
+from fleetwatch.ledger.policy import Policy
+from fleetwatch.ledger.reading import Known, NodeFacts
+from fleetwatch.ledger.selectors import current_policy
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.telemetry import retention
+from fleetwatch.telemetry.services import claim_touched, release_touched, touch_hours
+
+# Hours claimed in one transaction: long enough to share context, short enough to lose little when killed.
+HOURS_PER_TRANSACTION = 48
+# Hours judged in one pass: bounds memory (8 GPUs x 24 h are 69,000 windows).
+HOURS_PER_PASS = 24
+
+log = structlog.get_logger(__name__)
+
+
+def post(now: datetime, limit: int) -> dict[str, int]:
+    """How many claimed hours, nodes, changed hours, entries and parts of runs were posted; at most `limit` hours are claimed.
+
+    Safe twice, late and in parallel: hours are claimed by node, recomputed whole and
+    released in one transaction. `late`: hours too old to be judged again (their columns are gone).
+    """
+    did = dict.fromkeys(("hours", "nodes", "changed", "entries", "runs", "late"), 0)
+    while did["hours"] < limit:
+        with transaction.atomic():
+            claims = claim_touched(min(HOURS_PER_TRANSACTION, limit - did["hours"]))
+            by_node: dict[int, list[int]] = defaultdict(list)
+            for node_id, hour, _ in claims:
+                by_node[node_id].append(to_ms(hour))
+            for node_id, hours in by_node.items():
+                _add(did, _post_node(node_id, hours, now=now))
+            release_touched([mark for _, _, marks in claims for mark in marks])
+        if not claims:
+            break
+        _add(did, {"hours": len(claims), "nodes": len(by_node)})
+    return did
+
+
+def repost(start_ms: int, end_ms: int) -> int:
+    """How many hours were marked to be judged again: after a new policy, or another time zone of the organisation."""
+    return sum(touch_hours(node_id, [(start_ms, end_ms)]) for node_id in Node.objects.order_by("pk").values_list("pk", flat=True))
+
+
+def set_policy(policy: Policy, *, now: datetime) -> PolicyRow:
+    """The new policy's row: the next version. What is posted from now on is judged by it; nothing is judged again."""
+    with transaction.atomic():
+        newest = PolicyRow.objects.select_for_update().order_by("-version").first()
+        version = 1 if newest is None else newest.version + 1
+        return PolicyRow.objects.create(version=version, thresholds=policy.to_json(), created_at=now)
+
+
+def _add(did: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, count in more.items():
+        did[name] += count
+
+
+def _post_node(node_id: int, hours: list[int], *, now: datetime) -> dict[str, int]:
+    """Posts the hours of one node, and those that what changed in them reaches."""
+    node = Node.objects.filter(pk=node_id).first()
+    if node is None:
+        return {}
+    policy_id, policy = current_policy()
+    oldest_ms = _oldest_ms(now, policy)
+    posted = {row.gpu_id: row for row in Posted.objects.filter(gpu__node_id=node_id)}
+    facts = reading.node_facts(node, policy, _known(posted, unchanged_ms=min(hours) - 2 * HOUR_MS))
+    changed = [(hour, hour + HOUR_MS) for hour in hours] + _changed_facts(facts, posted)
+    bounds = _bounds(facts.capacities, posted)
+    # what is judged differently within reach of a change
+    reached = [(start - policy.reach_ms, end + policy.reach_ms) for start, end in changed]
+    wanted = reading.hours_touching(reached, within=bounds)
+    kept = {hour for hour in wanted if hour >= oldest_ms}
+    did = dict.fromkeys(("changed", "entries", "runs"), 0) | {"late": len([hour for hour in hours if hour < oldest_ms])}
+    for start, end in reading.spans_of_hours(kept, at_most=HOURS_PER_PASS):
+        judged = reading.judge(facts, start, end, policy)
+        _add(did, store.replace(node_id, start, end, judged, policy_id=policy_id))
+    _remember(facts, posted)
+    return did
+
+
+def _oldest_ms(now: datetime, policy: Policy) -> int:
+    """The first hour that can still be judged: it and its context still have their columns."""
+    return to_ms(retention.horizon(now)) + -(-policy.reach_ms // HOUR_MS) * HOUR_MS
+
+
+def _bounds(capacities: Iterable[Capacity], posted: Mapping[int, Posted]) -> tuple[int, int]:
+    """From the earliest to the latest time that is or was some GPU's capacity."""
+    spans = [(one.start_ms, one.end_ms) for one in capacities] + [(row.start_ms, row.end_ms) for row in posted.values()]
+    return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else (0, 0)
+
+
+def _changed_facts(facts: NodeFacts, posted: Mapping[int, Posted]) -> list[tuple[int, int]]:
+    """The time in which some GPU's capacity or unavailability is not what the last posting took it for."""
+    changed: list[tuple[int, int]] = []
+    for one in facts.capacities:
+        row = posted.get(one.gpu_id)
+        before = {"capacity": (row.start_ms, row.end_ms)} if row else {}
+        before |= {f"{start} {why}": (start, _forever(end)) for start, end, why, _ in (row.outages if row else [])}
+        after = {"capacity": (one.start_ms, one.end_ms)}
+        after |= {f"{outage.start_ms} {outage.reason}": (outage.start_ms, outage.end_ms) for outage in facts.outages.get(one.gpu_id, [])}
+        for name in before.keys() | after.keys():
+            changed += _difference(before.get(name), after.get(name))
+    return changed
+
+
+def _forever(end_ms: int | None) -> int:
+    return FOREVER_MS if end_ms is None else end_ms
+
+
+def _difference(before: tuple[int, int] | None, after: tuple[int, int] | None) -> list[tuple[int, int]]:
+    """What is in exactly one of two spans."""
+    if before is None or after is None:
+        return [span for span in (before, after) if span is not None]
+    return [(min(one, other), max(one, other)) for one, other in zip(before, after, strict=True) if one != other]
+
+
+def _known(posted: Mapping[int, Posted], *, unchanged_ms: int) -> dict[tuple[int, int, str], Known]:
+    return {
+        (gpu_id, start, why): Known(_forever(end), is_revived, unchanged_ms)
+        for gpu_id, row in posted.items()
+        for start, end, why, is_revived in row.outages
+    }
+
+
+def _remember(facts: NodeFacts, posted: Mapping[int, Posted]) -> None:
+    rows = []
+    for one in facts.capacities:
+        told: list[list[Any]] = [
+            [outage.start_ms, None if outage.end_ms >= FOREVER_MS else outage.end_ms, outage.reason, outage.is_revived]
+            for outage in facts.outages.get(one.gpu_id, [])
+        ]
+        row = posted.get(one.gpu_id)
+        if row is None or (row.start_ms, row.end_ms, row.outages) != (one.start_ms, one.end_ms, told):
+            rows.append(Posted(gpu_id=one.gpu_id, start_ms=one.start_ms, end_ms=one.end_ms, outages=told))
+    Posted.objects.bulk_create(rows, update_conflicts=True, unique_fields=["gpu"], update_fields=["start_ms", "end_ms", "outages"])

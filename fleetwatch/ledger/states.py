@@ -1,0 +1,228 @@
+"""One state per GPU-millisecond: columns, allocations and events in; entries and runs out. Pure numpy.
+
+The judgement of a millisecond depends on no window farther away than Policy.reach_ms,
+so that hours judged one by one, with that much context, sum to days judged at once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fleetwatch.ledger import activity, family, holders, lanes, runs, timeline
+from fleetwatch.ledger.activity import Activity
+from fleetwatch.ledger.facts import Capacity, Entry, Floats, Ints, Judgement, Mask, Question, RunPart, Windows, column
+from fleetwatch.ledger.policy import Policy
+from fleetwatch.ledger.tally import Label, Tally, label_numbers
+
+MISSING = Label("unobserved", reason="missing")
+UNSEEN = tuple(Label("unobserved", reason=reason) for reason in activity.UNSEEN_REASONS)
+ALLOCATION_UNKNOWN = Label("unobserved", reason="allocation_unknown")
+FREE = Label("free", tier="potential")
+HOLDERS = (
+    FREE,
+    *(Label("orphaned", reason=reason, tier="certain") for reason in activity.HOLDERS[1:4]),
+    ALLOCATION_UNKNOWN,
+)
+
+
+def judge(question: Question) -> Judgement:
+    """The entries and parts of runs of every GPU in the target cuts; their milliseconds sum to its capacity exactly."""
+    facts = {one.gpu_id: one for one in question.capacities}
+    windows, policy = question.windows, question.policy
+    acts = activity.read(
+        windows,
+        idle_w=activity.per_window(windows.gpu_id, {key: one.idle_w for key, one in facts.items()}),
+        limit_w=activity.per_window(windows.gpu_id, {key: one.limit_w for key, one in facts.items()}),
+        policy=policy,
+    )
+    joules = _joules_per_ms(windows, facts, policy)
+    figures = {"active": acts.active, "power_w": column(windows, "power_w"), "memory_used_bytes": column(windows, "memory_used_bytes")}
+    entries: list[Entry] = []
+    parts: list[RunPart] = []
+    for member in family.members(question, acts):
+        _judge_member(_Member(question, member, acts, joules, figures), entries, parts)
+    return Judgement(entries, parts)
+
+
+def _joules_per_ms(windows: Windows, facts: Mapping[int, Capacity], policy: Policy) -> Floats:
+    """Energy of each window per ms; NaN where it was not read, or is more than the board can draw."""
+    rate = column(windows, "energy_j") / (windows.end_ms - windows.start_ms)
+    limit_w = activity.per_window(windows.gpu_id, {key: one.limit_w for key, one in facts.items()})
+    return np.where(rate * 1000 > policy.energy_max_ratio * limit_w, np.nan, rate)
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """One GPU (or instance) on its timeline, with what its windows say."""
+
+    question: Question
+    member: family.Member
+    acts: Activity
+    joules: Floats
+    figures: Mapping[str, Floats]
+
+    def by_atom(self, values: Floats) -> Floats:
+        """The value of the window at each atom; NaN where none speaks."""
+        rows = self.member.row
+        return np.where(rows >= 0, values[np.maximum(rows, 0)], np.nan) if len(values) else np.full(len(rows), np.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class _Common:
+    """What all lanes of a GPU see alike."""
+
+    wanted: Mask
+    seen: Mask  # a window speaks, observed enough, with a readable signal
+    down: Ints  # number of the outage at each atom, -1 none
+    reasons: list[str]
+    window_ms: Ints
+    joules_per_ms: Floats
+
+
+def _judge_member(one: _Member, entries: list[Entry], parts: list[RunPart]) -> None:
+    common = _common(one)
+    nobody, rest = _judge_nobody(one, common)
+    _collect(one, common, nobody, job_id=None, entries=entries, parts=parts)
+    is_gap = (one.member.held == 0) & _unobserved(nobody.tally, len(rest))
+    for holder in one.member.holders:
+        _collect(one, common, _judge_holder(one, common, holder, is_gap), job_id=holder.job_id, entries=entries, parts=parts)
+
+
+def _common(one: _Member) -> _Common:
+    member, question = one.member, one.question
+    atoms, rows = member.atoms, member.row
+    at = np.maximum(rows, 0)
+    seen = (rows >= 0) & (one.acts.unseen[at] == 0) if len(one.acts.unseen) else np.zeros(len(rows), dtype=bool)
+    down = np.full(len(rows), -1, dtype=np.int64)
+    outages = sorted(member.outages, key=lambda outage: (outage.start_ms, outage.reason), reverse=True)
+    for number, outage in enumerate(outages):
+        inside = timeline.inside(atoms, [(outage.start_ms, outage.end_ms)])
+        down[inside & (member.held == 0) if outage.is_drain else inside] = number
+    length = question.windows.end_ms - question.windows.start_ms
+    start, end = question.target
+    return _Common(
+        wanted=(atoms.start_ms >= start) & (atoms.start_ms < end),
+        seen=seen,
+        down=down,
+        reasons=[outage.reason for outage in outages],
+        window_ms=np.where(rows >= 0, length[at], 0) if len(length) else np.zeros(len(rows), dtype=np.int64),
+        joules_per_ms=member.joules(one.joules),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    lane: lanes.Lane
+    tally: Tally
+    number: Ints  # condition of each atom, runs.UNSEEN for gaps
+    run: Ints
+
+
+def _collect(one: _Member, common: _Common, judged: _Judged, *, job_id: int | None, entries: list[Entry], parts: list[RunPart]) -> None:
+    gpu_id, atoms = one.member.gpu_id, one.member.atoms
+    found = judged.tally.entries(
+        gpu_id=gpu_id, job_id=job_id, cut=atoms.cut, cut_starts=one.question.cuts, joules_per_ms=common.joules_per_ms
+    )
+    if not found:
+        return
+    entries += found
+    conditions = runs.bridge(judged.lane, judged.number, judged.run, one.question.policy)
+    columns = {name: np.where(common.seen, one.by_atom(values), np.nan) for name, values in one.figures.items()}
+    parts += runs.parts(judged.lane, conditions, judged.tally, common.wanted, gpu_id=gpu_id, job_id=job_id, columns=columns)
+
+
+def _unobserved(tally: Tally, count: int) -> Mask:
+    """Which atoms the tally calls unobserved (the wanted ones and their context alike)."""
+    found = np.zeros(count, dtype=bool)
+    is_unobserved = np.array([label.state == "unobserved" for label in tally.labels], dtype=bool)
+    for atom, label in zip(tally.context_atom, tally.context_label, strict=True):
+        found[atom] = is_unobserved[label]
+    return found
+
+
+def _add_all(tally: Tally, common: _Common, atom: Ints, label: Label | Ints, gpu_ms: Ints) -> None:
+    """Adds the wanted atoms; remembers the others' labels, for the lanes that need the context."""
+    numbers = np.full(len(atom), tally.number(label), dtype=np.int64) if isinstance(label, Label) else label
+    tally.context_atom.append(atom)
+    tally.context_label.append(numbers)
+    keep = common.wanted[atom] & (gpu_ms[atom] > 0)
+    tally.add(atom[keep], numbers[keep], gpu_ms[atom[keep]])
+
+
+def _judge_nobody(one: _Member, common: _Common) -> tuple[_Judged, Ints]:
+    """The time that nobody holds: unavailable, unobserved, orphaned or free."""
+    member, tally = one.member, Tally()
+    rest = member.rest_ms
+    own = rest > 0
+    _add_unavailable(tally, common, own, rest)
+    label = _nobodys_labels(one, common, tally)
+    atoms = np.flatnonzero(own & (common.down < 0))
+    _add_all(tally, common, atoms, label[atoms], rest)
+    states = np.array([runs.CONDITION_NUMBER[name] if (name := each.state) != "unobserved" else runs.UNSEEN for each in tally.labels])
+    number = np.full(len(rest), runs.UNSEEN, dtype=np.int64)
+    for atom, numbers in zip(tally.context_atom, tally.context_label, strict=True):
+        number[atom] = states[numbers]
+    code = np.where(own, np.where(number == runs.UNSEEN, lanes.GAP, lanes.BUSY), lanes.BARRIER).astype(np.int8)
+    lane = lanes.Lane(member.atoms, code, own, common.window_ms, "")
+    return _Judged(lane, tally, number, np.full(len(rest), -1, dtype=np.int64)), rest
+
+
+def _add_unavailable(tally: Tally, common: _Common, own: Mask, gpu_ms: Ints) -> None:
+    labels = [Label("unavailable", reason=reason) for reason in common.reasons]
+    atoms = np.flatnonzero(own & (common.down >= 0))
+    if len(atoms):
+        _add_all(tally, common, atoms, label_numbers(tally, labels, common.down[atoms]), gpu_ms)
+
+
+def _unseen_labels(one: _Member, tally: Tally) -> Ints:
+    """Of each atom the label of why it is not observed (meaningless where it is)."""
+    rows = one.member.row
+    why = np.where(rows >= 0, one.acts.unseen[np.maximum(rows, 0)], 0) if len(one.acts.unseen) else np.zeros(len(rows), dtype=np.int64)
+    return label_numbers(tally, (MISSING, *UNSEEN[1:]), why.astype(np.int64))
+
+
+def _nobodys_labels(one: _Member, common: _Common, tally: Tally) -> Ints:
+    member, rows = one.member, one.member.row
+    label = _unseen_labels(one, tally)
+    answered, unknown = timeline.scheduler_status(one.question.sources)
+    is_answered = timeline.inside(member.atoms, answered)
+    is_silent = timeline.inside(member.atoms, unknown)
+    if len(one.acts.unseen):
+        at = np.maximum(rows, 0)
+        scheduled = one.acts.hold_scheduled[at]
+        # a window that a holder's time shares saw the holder's process, not an orphan
+        is_explained = np.isin(rows, rows[member.held > 0])
+        scheduled = np.where(is_explained & (scheduled != activity.UNKNOWN), activity.NOTHING, scheduled)
+        hold = np.where(is_silent, activity.UNKNOWN, np.where(is_answered, scheduled, one.acts.hold_bare[at]))
+        hold = np.where(member.held > 0, activity.NOTHING, hold)
+        label = np.where(common.seen, label_numbers(tally, HOLDERS, hold.astype(np.int64)), label)
+    return np.where(member.rest_is_free, tally.number(FREE), label)
+
+
+def _judge_holder(one: _Member, common: _Common, holder: family.Holder, is_gap: Mask) -> _Judged:
+    """One holder's time: what its own kind's T_idle makes of the GPU's activity."""
+    member, acts, policy = one.member, one.acts, one.question.policy
+    own, up = holder.held, common.down < 0
+    seen = own & up & common.seen
+    at = np.maximum(member.row, 0)
+    code = np.full(len(own), lanes.BARRIER, dtype=np.int8)
+    code[is_gap | (own & up & ~common.seen)] = lanes.GAP
+    if len(acts.unseen):
+        code[seen] = np.select([acts.quiet[at[seen]], acts.blip[at[seen]]], [lanes.QUIET, lanes.BLIP], lanes.BUSY)
+    lane = lanes.Lane(member.atoms, code, own, common.window_ms, holder.kind)
+    found = lanes.quiet_runs(lane, spans=holder.spans, first_ms=member.first_ms, live_end_ms=member.live_end_ms, policy=policy)
+    tally = Tally()
+    _add_unavailable(tally, common, own, holder.gpu_ms)
+    unseen = np.flatnonzero(own & up & ~common.seen)
+    _add_all(tally, common, unseen, _unseen_labels(one, tally)[unseen], holder.gpu_ms)
+    number = np.full(len(own), runs.UNSEEN, dtype=np.int64)
+    number[own & ~up] = runs.CONDITION_NUMBER["unavailable"]
+    if len(acts.unseen):
+        is_spinning = acts.spinning[at] > acts.working[at]
+        busy = np.where(is_spinning, runs.CONDITION_NUMBER["spinning"], runs.CONDITION_NUMBER["active"])
+        number[seen] = np.where(found.run[seen] >= 0, runs.CONDITION_NUMBER["quiet"], busy[seen])
+        holders.add_activity(
+            tally, np.flatnonzero(common.wanted & seen), holder=holder, member=member, found=found, acts=acts, policy=policy
+        )
+    return _Judged(lane, tally, number, found.run)

@@ -1,0 +1,110 @@
+"""Rows of judged hours: what is stored is compared with what is judged, and replaced whole by the hour where it differs."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from django.db import connection
+
+from fleetwatch.ledger.facts import Judgement
+from fleetwatch.ledger.models import Entry, Run
+from fleetwatch.ledger.reading import spans_of_hours
+from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+
+ENTRY_COLUMNS = (
+    "gpu_id", "start", "job_id", "state", "kind", "reason", "signal", "efficiency_source", "tier", "policy_id", "gpu_ms", "energy_j",
+)  # fmt: skip
+RUN_COLUMNS = ("gpu_id", "job_id", "condition", "start_ms", "end_ms", "continues", "state_ms", "figures")
+
+HOURS_PER_DELETE = 24
+
+Row = tuple[Any, ...]
+Hours = dict[int, list[Row]]
+
+
+def entry_rows(judged: Judgement, policy_id: int) -> Hours:
+    """Rows of ENTRY_COLUMNS by clock hour."""
+    hours: Hours = defaultdict(list)
+    for one in judged.entries:
+        hours[one.cut_ms // HOUR_MS * HOUR_MS].append(
+            (
+                one.gpu_id, from_ms(one.cut_ms), one.job_id, one.state, one.kind, one.reason, one.signal,
+                one.efficiency_source, one.tier, policy_id, one.gpu_ms, one.energy_j,
+            )
+        )  # fmt: skip
+    return hours
+
+
+def run_rows(judged: Judgement) -> Hours:
+    """Rows of RUN_COLUMNS by clock hour; the dicts as JSON."""
+    hours: Hours = defaultdict(list)
+    for one in judged.parts:
+        hours[one.start_ms // HOUR_MS * HOUR_MS].append(
+            (one.gpu_id, one.job_id, one.condition, one.start_ms, one.end_ms, one.continues, _counts(one.state_ms), _sums(one.figures))
+        )
+    return hours
+
+
+def stored_entries(node_id: int, start_ms: int, end_ms: int) -> Hours:
+    """The stored rows of ENTRY_COLUMNS of clock hours, by hour."""
+    hours: Hours = defaultdict(list)
+    rows = Entry.objects.filter(node_id=node_id, start__gte=from_ms(start_ms), start__lt=from_ms(end_ms))
+    for row in rows.values_list(*ENTRY_COLUMNS):
+        hours[to_ms(row[1]) // HOUR_MS * HOUR_MS].append(row)
+    return hours
+
+
+def stored_runs(node_id: int, start_ms: int, end_ms: int) -> Hours:
+    """The stored rows of RUN_COLUMNS of clock hours, by hour."""
+    hours: Hours = defaultdict(list)
+    # a part lies within one hour: the lower bound on its end only lets the index be used
+    rows = Run.objects.filter(node_id=node_id, end_ms__gt=start_ms, end_ms__lte=end_ms, start_ms__gte=start_ms)
+    for *row, state_ms, figures in rows.values_list(*RUN_COLUMNS):
+        hours[row[3] // HOUR_MS * HOUR_MS].append((*row, _counts(state_ms), _sums(figures)))
+    return hours
+
+
+def replace(node_id: int, start_ms: int, end_ms: int, judged: Judgement, *, policy_id: int) -> dict[str, int]:
+    """How many hours, entries and parts of runs of [start_ms, end_ms) changed and were written anew."""
+    entries = _differing(stored_entries(node_id, start_ms, end_ms), entry_rows(judged, policy_id))
+    parts = _differing(stored_runs(node_id, start_ms, end_ms), run_rows(judged))
+    for start, end in spans_of_hours(entries, at_most=HOURS_PER_DELETE):
+        Entry.objects.filter(node_id=node_id, start__gte=from_ms(start), start__lt=from_ms(end)).delete()
+    for start, end in spans_of_hours(parts, at_most=HOURS_PER_DELETE):
+        Run.objects.filter(node_id=node_id, end_ms__gt=start, end_ms__lte=end, start_ms__gte=start).delete()
+    _copy("ledger_entry", ("node_id", *ENTRY_COLUMNS), ((node_id, *row) for rows in entries.values() for row in rows))
+    _copy("ledger_run", ("node_id", *RUN_COLUMNS), ((node_id, *row) for rows in parts.values() for row in rows))
+    return {
+        "changed": len(entries.keys() | parts.keys()),
+        "entries": sum(map(len, entries.values())),
+        "runs": sum(map(len, parts.values())),
+    }
+
+
+def differing_hours(node_id: int, start_ms: int, end_ms: int, judged: Judgement, *, policy_id: int) -> list[int]:
+    """The clock hours of [start_ms, end_ms) whose stored rows are not exactly the judged ones; nothing is written."""
+    entries = _differing(stored_entries(node_id, start_ms, end_ms), entry_rows(judged, policy_id))
+    parts = _differing(stored_runs(node_id, start_ms, end_ms), run_rows(judged))
+    return sorted(entries.keys() | parts.keys())
+
+
+def _differing(stored: Hours, judged: Hours) -> Hours:
+    """The judged rows of every hour whose stored rows are not exactly these."""
+    hours = sorted(stored.keys() | judged.keys())
+    return {hour: judged.get(hour, []) for hour in hours if Counter(stored.get(hour, [])) != Counter(judged.get(hour, []))}
+
+
+def _copy(table: str, columns: Iterable[str], rows: Iterable[Row]) -> None:
+    with connection.cursor() as cursor, cursor.copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN") as copy:
+        for row in rows:
+            copy.write_row(row)
+
+
+def _counts(facts: dict[str, int]) -> str:
+    return json.dumps(facts, sort_keys=True)
+
+
+def _sums(facts: dict[str, float]) -> str:
+    """The sums as JSON; a whole number that came back from the database as an integer is written as what it was."""
+    return json.dumps({name: float(value) for name, value in facts.items()}, sort_keys=True)

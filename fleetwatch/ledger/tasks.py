@@ -1,0 +1,16 @@
+"""The ledger's clock: what was touched is posted within seconds."""
+
+from celery import shared_task
+from django.utils import timezone
+
+from fleetwatch.ledger import services
+from fleetwatch.operations.services import record_run
+
+HOURS_PER_RUN = 2000
+
+
+@shared_task(ignore_result=True)
+def post() -> None:
+    """Several may run at once: each claims other nodes."""
+    with record_run("ledger.post") as did:
+        did.update(services.post(timezone.now(), HOURS_PER_RUN))

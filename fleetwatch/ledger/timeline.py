@@ -1,0 +1,98 @@
+"""The unbroken timeline of a GPU: atoms, within which window, cut and holders do not change. Pure numpy."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fleetwatch.ledger.facts import SCHEDULERS, Ints, Mask, SourceReport, Spans
+from fleetwatch.ledger.windows import Pieces
+
+SCHEDULER_OK, BARE, SCHEDULER_UNKNOWN = 1, 0, -1
+
+
+@dataclass(frozen=True, slots=True)
+class Atoms:
+    """Adjacent spans over a GPU's capacity, and the cut (position in the cut edges) of each."""
+
+    start_ms: Ints
+    end_ms: Ints
+    cut: Ints
+
+    @property
+    def length_ms(self) -> Ints:
+        return self.end_ms - self.start_ms
+
+
+def union(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same time as disjoint spans, ascending; touching ones are one."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if start >= end:
+            continue
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def subtract(spans: Spans, taken: Spans) -> list[tuple[int, int]]:
+    """The time of `spans` that is not in `taken`; both disjoint and ascending."""
+    left: list[tuple[int, int]] = []
+    for start, end in spans:
+        for other_start, other_end in taken:
+            if other_end <= start or other_start >= end:
+                continue
+            if start < other_start:
+                left.append((start, other_start))
+            start = max(start, other_end)
+        if start < end:
+            left.append((start, end))
+    return left
+
+
+def edges_of(spans: Iterable[tuple[int, int]]) -> Ints:
+    """Both ends of each span."""
+    return np.array([edge for span in spans for edge in span], dtype=np.int64)
+
+
+def build(*, start_ms: int, end_ms: int, cuts: Ints, edges: Sequence[Ints]) -> Atoms:
+    """Atoms over [start_ms, end_ms), broken at every edge and cut in it."""
+    found = np.unique(np.concatenate([np.array([start_ms, end_ms], dtype=np.int64), cuts, *edges]))
+    found = found[(found >= start_ms) & (found <= end_ms)]
+    start = found[:-1]
+    return Atoms(start, found[1:], np.searchsorted(cuts, start, side="right") - 1)
+
+
+def rows_at(atoms: Atoms, pieces: Pieces) -> Ints:
+    """The row of the window that speaks for each atom; -1 where none does."""
+    if len(pieces.row) == 0:
+        return np.full(len(atoms.start_ms), -1, dtype=np.int64)
+    piece = np.searchsorted(pieces.start_ms, atoms.start_ms, side="right") - 1
+    found = (piece >= 0) & (atoms.start_ms < pieces.end_ms[np.maximum(piece, 0)])
+    return np.where(found, pieces.row[np.maximum(piece, 0)], -1)
+
+
+def inside(atoms: Atoms, spans: Spans) -> Mask:
+    """Which atoms lie in the spans (disjoint, ascending)."""
+    if not spans:
+        return np.zeros(len(atoms.start_ms), dtype=bool)
+    bounds = edges_of(spans)
+    return np.asarray(np.searchsorted(bounds, atoms.start_ms, side="right") % 2 == 1)
+
+
+def scheduler_status(sources: Sequence[SourceReport]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """When every scheduler that reported answered, and when one did not.
+
+    Where a kind is reported both ok and not ok for a millisecond, ok wins. Outside of both no
+    scheduler reported: a bare host.
+    """
+    answered, silent = [], []
+    for kind in SCHEDULERS:
+        ok = union(span for one in sources if one.kind == kind and one.ok for span in one.spans)
+        failed = union(span for one in sources if one.kind == kind and not one.ok for span in one.spans)
+        answered += ok
+        silent += subtract(failed, ok)
+    unknown = union(silent)
+    return subtract(union(answered), unknown), unknown
