@@ -25,6 +25,14 @@ app.conf.update(
         "operations.beat_worker": {"task": "fleetwatch.operations.tasks.beat_worker", "schedule": 10.0, "options": {"expires": 30}},
         "ingest.retire_silent": {"task": "fleetwatch.ingest.tasks.retire_silent", "schedule": 3600.0},
         "operations.prune_runs": {"task": "fleetwatch.operations.tasks.prune_runs", "schedule": 3600.0},
+        "telemetry.seal": {"task": "fleetwatch.telemetry.tasks.seal", "schedule": 60.0, "options": {"expires": 300}},
+        "telemetry.refresh_recent_cells": {
+            "task": "fleetwatch.telemetry.tasks.refresh_recent_cells",
+            "schedule": 60.0,
+            "options": {"expires": 60},
+        },
+        "telemetry.keep_partitions": {"task": "fleetwatch.telemetry.tasks.keep_partitions", "schedule": 600.0},
+        "telemetry.apply_retention": {"task": "fleetwatch.telemetry.tasks.apply_retention", "schedule": 86_400.0},
         "costs.ensure_example_rates": {"task": "fleetwatch.costs.tasks.ensure_example_rates", "schedule": 60.0},
     },
 )

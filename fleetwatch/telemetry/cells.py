@@ -57,7 +57,7 @@ def activity(table: Table) -> Floats:
     return signal
 
 
-def cells(table: Table, *, start_ms: int, count: int, memory_bytes: Mapping[int, int | None]) -> tuple[list[int], dict[str, Bytes]]:
+def bytes_of(table: Table, *, start_ms: int, count: int, memory_bytes: Mapping[int, int | None]) -> tuple[list[int], dict[str, Bytes]]:
     """GPU ids, and per metric their (GPUs x count) bytes for the cells from `start_ms` on.
 
     A window counts where it starts, by its observed milliseconds. `memory_bytes`
@@ -75,6 +75,25 @@ def cells(table: Table, *, start_ms: int, count: int, memory_bytes: Mapping[int,
     size = (len(gpu_ids), count)
     made = {metric.name: _bytes(_means(column, table["observed_ms"], places, size), metric) for metric, column in values.items()}
     return [int(gpu) for gpu in gpu_ids], made
+
+
+def stretched(values: Floats, *, first_ms: int, start_ms: int, end_ms: int, count: int) -> Floats:
+    """GPUs x `count` equal steps of [start_ms, end_ms) from GPUs x cells that begin at `first_ms`.
+
+    The mean of the observed cells that start in a step; of a step without a start, the cell around it.
+    """
+    edges = start_ms + (end_ms - start_ms) * np.arange(count + 1) // count
+    low = (edges[:-1] - first_ms) // CELL_MS
+    low += ((edges[:-1] - first_ms) % CELL_MS != 0) & (edges[1:] > first_ms + (low + 1) * CELL_MS)
+    high = np.maximum(low + 1, -(-(edges[1:] - first_ms) // CELL_MS))
+    observed = ~np.isnan(values)
+    edge = np.zeros((len(values), 1))
+    sums = np.hstack([edge, np.cumsum(np.where(observed, values, 0.0), axis=1)])
+    counts = np.hstack([edge, np.cumsum(observed, axis=1)])
+    total, known = sums[:, high] - sums[:, low], counts[:, high] - counts[:, low]
+    means = np.full(total.shape, np.nan)
+    np.divide(total, known, out=means, where=known > 0)
+    return means
 
 
 def _column(table: Table, name: str) -> Floats:

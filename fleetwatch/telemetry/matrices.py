@@ -1,14 +1,15 @@
-"""Day matrices: cells written into the rows that heat maps read."""
+"""Day matrices: five-minute cells written into the rows that heat maps read, and read back."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import numpy as np
 from django.db import transaction
 
 from fleetwatch.inventory.models import GPU
-from fleetwatch.lib.intervals import from_ms, to_ms
+from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 from fleetwatch.telemetry import hot
-from fleetwatch.telemetry.cells import CELL_MS, CELLS_PER_DAY, COLUMNS, DAY_MS, METRICS, MISSING, Bytes, cells
+from fleetwatch.telemetry.cells import CELL_MS, CELLS_PER_DAY, COLUMNS, DAY_MS, METRICS, MISSING, POWER, Bytes, bytes_of, stretched
 from fleetwatch.telemetry.locks import SEALING, try_node_lock
 from fleetwatch.telemetry.models import DayMatrix, SealMark
 from fleetwatch.telemetry.tables import WINDOW_INTS, WINDOW_KEYS, Table, joined, started_in
@@ -22,7 +23,7 @@ def write(node_id: int, table: Table, *, start_ms: int, count: int) -> None:
 
     Call it in a transaction that holds the node's sealing lock.
     """
-    gpu_ids, fresh = cells(table, start_ms=start_ms, count=count, memory_bytes=_memory_bytes(table))
+    gpu_ids, fresh = bytes_of(table, start_ms=start_ms, count=count, memory_bytes=_memory_bytes(table))
     if not gpu_ids:
         return
     day_ms = start_ms // DAY_MS * DAY_MS
@@ -53,6 +54,52 @@ def refresh_recent(now: datetime) -> dict[str, int]:
     hours = {from_ms(moment // 3_600_000 * 3_600_000) for moment in (start_ms, end_ms)}
     nodes = list(SealMark.objects.filter(hour__in=hours).values_list("node_id", flat=True).distinct())
     return {"nodes": sum(_refresh(node_id, start_ms, end_ms) for node_id in nodes)}
+
+
+def cells(metric: str, gpus: Sequence[GPU], interval: Interval, count: int) -> dict[int, list[float | None]]:
+    """GPU id -> `count` equal steps of the interval: `util`, `power` or `memory` as a ratio, 0 to 1; None = nothing observed.
+
+    A step longer than five minutes is the mean of its cells that were observed; a
+    shorter one shows the cell that it starts in. Power is by the GPU's limit.
+    """
+    step = next(known.step for known in METRICS if known.name == metric)
+    first_cell, last_cell = interval.start_ms // CELL_MS, -(-interval.end_ms // CELL_MS)
+    stored = _stored_cells(metric, [gpu.pk for gpu in gpus], first_cell, last_cell)
+    values = np.where(stored == MISSING, np.nan, stored * step)
+    if metric == POWER.name:
+        values /= np.array([_limit_w(gpu) for gpu in gpus], dtype=np.float64).reshape(-1, 1)
+    steps = stretched(
+        np.minimum(values, 1.0), first_ms=first_cell * CELL_MS, start_ms=interval.start_ms, end_ms=interval.end_ms, count=count
+    )
+    known = steps.astype(object)
+    known[np.isnan(steps)] = None
+    return {gpu.pk: row for gpu, row in zip(gpus, known.tolist(), strict=True)}
+
+
+def _stored_cells(metric: str, gpu_ids: Sequence[int], first_cell: int, last_cell: int) -> Bytes:
+    """GPUs x cells in [first_cell, last_cell), cells counted from the epoch."""
+    place = {gpu_id: row for row, gpu_id in enumerate(gpu_ids)}
+    days = range(first_cell // CELLS_PER_DAY, (last_cell - 1) // CELLS_PER_DAY + 1)
+    whole = np.full((len(gpu_ids), len(days) * CELLS_PER_DAY), MISSING, dtype=np.uint8)
+    rows = DayMatrix.objects.filter(metric=metric, day__gte=from_ms(days[0] * DAY_MS).date(), day__lte=from_ms(days[-1] * DAY_MS).date())
+    for day, row_ids, packed in rows.values_list("day", "gpu_ids", "cells"):
+        column = ((day - from_ms(days[0] * DAY_MS).date()).days) * CELLS_PER_DAY
+        day_cells = np.frombuffer(bytes(packed), dtype=np.uint8).reshape(-1, CELLS_PER_DAY)
+        wanted = [(place[gpu], row) for row, gpu in enumerate(row_ids) if gpu in place]
+        if wanted:
+            to, of = map(list, zip(*wanted, strict=True))
+            # a GPU that moved has a part of the day under each of its nodes
+            there = whole[to, column : column + CELLS_PER_DAY]
+            whole[to, column : column + CELLS_PER_DAY] = np.where(there == MISSING, day_cells[of], there)
+    start = days[0] * CELLS_PER_DAY
+    return whole[:, first_cell - start : last_cell - start]
+
+
+def _limit_w(gpu: GPU) -> float:
+    """The GPU's power limit, else its model's; NaN when neither is known."""
+    if gpu.power_limit_w:
+        return gpu.power_limit_w
+    return (gpu.model.limit_w if gpu.model else None) or np.nan
 
 
 @transaction.atomic

@@ -51,6 +51,11 @@ def existing() -> list[Partition]:
     return [_parsed(name) for name in _children(pending=False)]
 
 
+def keep(now: datetime) -> dict[str, int]:
+    """How many partitions were made and dropped."""
+    return {"made": ensure(now), "dropped": len(drop_sealed(now))}
+
+
 def ensure(now: datetime) -> int:
     """How many partitions were made, so that those from `now` to two days ahead exist."""
     made = [ensure_for(now + step * LENGTH) for step in range(AHEAD + 1)]
@@ -106,8 +111,11 @@ def _finish(partition: Partition) -> bool:
 
 def _finish_interrupted() -> None:
     """Ends what a killed run left: half-detached partitions, and detached tables that nobody dropped."""
-    for name in _children(pending=True):
-        _execute("ALTER TABLE {parent} DETACH PARTITION {name} FINALIZE", _parsed(name))
+    for partition in map(_parsed, _children(pending=True)):
+        try:
+            _execute("ALTER TABLE {parent} DETACH PARTITION {name} FINALIZE", partition)
+        except OperationalError as error:
+            log.warning("partition still in use, left for the next run", name=partition.name, error=str(error).strip())
     for name in _detached():
         _finish(_parsed(name))
 

@@ -1,6 +1,39 @@
-"""Reads of telemetry other than whole frames: events, boots."""
+"""Reads of telemetry other than whole frames: events, boots, series for charts, the pipeline's figures."""
 
-from fleetwatch.telemetry.models import HealthEvent, ReceivedSequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import connection
+from django.db.models import Count, Max, Min, Sum
+
+from fleetwatch.inventory.models import GPU
+from fleetwatch.telemetry import frames, steps
+from fleetwatch.telemetry.cells import winners
+from fleetwatch.telemetry.models import Batch, Chunk, HealthEvent, ReceivedSequence, SealMark, TouchedHour
+from fleetwatch.telemetry.seal import GRACE, HOUR
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """What waits between the door and the ledger, and what is stored."""
+
+    last_received_at: datetime | None  # of the newest batch in the hot table; None = the table is empty
+    hot_batches: int
+    hot_bytes: int  # on disk, indexes included
+    partitions: int
+    quarantined: int  # batches more than 5 minutes in the future, kept and not used
+    unsealed_marks: int
+    overdue_hours: int  # (node, hour) that could be sealed and are not yet
+    oldest_unsealed: datetime | None
+    touched_hours: int  # (node, hour) to post
+    chunks: int
+    chunk_bytes: int  # on disk, indexes included
+    sealed_windows: int
+
+    def lag_s(self, now: datetime) -> float | None:
+        """Seconds since the newest batch came; None when there is none."""
+        return None if self.last_received_at is None else (now - self.last_received_at).total_seconds()
 
 
 def events(node_id: int, until_ms: int) -> list[HealthEvent]:
@@ -15,3 +48,58 @@ def boots(node_id: int) -> list[int]:
     """
     rows = ReceivedSequence.objects.filter(node_id=node_id).values_list("boot_start_ms", "clock_offset_ms")
     return sorted({start + offset for start, offset in rows})
+
+
+def series(gpu: GPU, start_ms: int, end_ms: int, *, columns: Sequence[str], step_s: int) -> steps.Series:
+    """The GPU's columns in steps of `step_s` seconds, aligned to the epoch; None where nothing was observed.
+
+    Means are weighted by observed time and never reach over a gap; maxima stay maxima, energy and counts are sums.
+    """
+    wanted = list(dict.fromkeys([*columns, *steps.SIGNALS]))
+    frame = frames.read_gpu(gpu.pk, gpu.node_id, start_ms, end_ms, wanted)
+    table = winners(
+        {
+            "gpu_id": frame.gpu_id,
+            "start_ms": frame.start_ms,
+            "boot_start_ms": frame.boot_start_ms,
+            "sequence": frame.sequence,
+            "observed_ms": frame.observed_ms,
+            "window_ms": frame.end_ms - frame.start_ms,
+            **frame.columns,
+        }
+    )
+    return steps.stepped(table, start_ms=start_ms, end_ms=end_ms, columns=columns, step_ms=step_s * 1000)
+
+
+def depth(now: datetime) -> Depth:
+    """What waits and what is stored, for /status and /metrics."""
+    batches = Batch.objects.aggregate(newest=Max("received_at"), count=Count("id"))
+    marks = SealMark.objects.aggregate(oldest=Min("hour"), count=Count("id"))
+    chunks = Chunk.objects.aggregate(windows=Sum("window_count"), count=Count("id"))
+    partitions, hot_bytes, chunk_bytes = _sizes()
+    closed = SealMark.objects.filter(hour__lte=now - HOUR - GRACE - timedelta(minutes=2))
+    return Depth(
+        last_received_at=batches["newest"],
+        hot_batches=batches["count"],
+        hot_bytes=hot_bytes,
+        partitions=partitions,
+        quarantined=Batch.objects.filter(quarantined=True).count(),
+        unsealed_marks=marks["count"],
+        overdue_hours=closed.values("node_id", "hour").distinct().count(),
+        oldest_unsealed=marks["oldest"],
+        touched_hours=TouchedHour.objects.values("node_id", "hour").distinct().count(),
+        chunks=chunks["count"],
+        chunk_bytes=chunk_bytes,
+        sealed_windows=chunks["windows"] or 0,
+    )
+
+
+def _sizes() -> tuple[int, int, int]:
+    """(partitions, bytes of them, bytes of chunks), on disk with indexes."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*), coalesce(sum(pg_total_relation_size(inhrelid)), 0)::bigint, pg_total_relation_size('telemetry_chunk')"
+            " FROM pg_inherits WHERE inhparent = 'telemetry_batch'::regclass"
+        )
+        partitions, hot_bytes, chunk_bytes = cursor.fetchone()
+    return int(partitions), int(hot_bytes), int(chunk_bytes)
