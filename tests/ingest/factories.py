@@ -1,0 +1,72 @@
+"""Batches as agents send them; a test names only what it is about."""
+
+import gzip
+import json
+from datetime import UTC, datetime
+
+from agent import wire
+from fleetwatch.ingest.tokens import create_agent_token
+from fleetwatch.lib.intervals import to_ms
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+NOW_MS = to_ms(NOW)
+T0 = NOW_MS - 600_000  # 11:50
+
+
+def gpu(uuid="GPU-1", **facts):
+    return {"uuid": uuid, "index": 0, "model": "NVIDIA H100 80GB HBM3", "memory_total_bytes": 85520809984, "power_limit_w": 700.0, **facts}
+
+
+def job(key="slurm/della/1", **facts):
+    scheduler, cluster, number = key.split("/", 2)
+    return {"key": key, "scheduler": scheduler, "cluster": cluster, "id": number, "user": "ann", "account": "nlp", **facts}
+
+
+def payload(*, node="n1", start_ms=T0, count=3, gpus=None, **keys):
+    """The JSON object of a batch: `count` windows of 10 s for every GPU from `start_ms` on."""
+    gpus = [gpu()] if gpus is None else gpus
+    cells = [(place, start_ms + step * 10_000) for step in range(count) for place in range(len(gpus))]
+    batch = {
+        "version": 1,
+        "node": node,
+        "boot_id": "boot-1",
+        "boot_start_ms": T0 - 3_600_000,
+        "sequence": 1,
+        "window_s": 10,
+        "gpus": gpus,
+        "windows": {
+            "gpu": [place for place, _ in cells],
+            "start_ms": [start for _, start in cells],
+            "observed_ms": [10_000] * len(cells),
+            "util_mean": [0.5] * len(cells),
+        },
+    }
+    return batch | keys
+
+
+def batch(**keys):
+    """(parsed batch, its gzip)."""
+    mapping = payload(**keys)
+    return wire.parse(mapping), pack(mapping)
+
+
+def pack(mapping):
+    return gzip.compress(json.dumps(mapping).encode(), mtime=0)
+
+
+def token(node="n1"):
+    return create_agent_token(node, NOW)
+
+
+def post(client, mapping, *, bearer, **headers):
+    """The answer to the batch, sent as agents send it."""
+    body = mapping if isinstance(mapping, bytes) else pack(mapping)
+    given = {"authorization": f"Bearer {bearer}", "content-encoding": "gzip"} | {
+        key.replace("_", "-"): value for key, value in headers.items()
+    }
+    return client.post(
+        "/api/v1/batches",
+        body,
+        content_type=given.pop("content-type", "application/json"),
+        headers={k: v for k, v in given.items() if v is not None},
+    )

@@ -1,0 +1,269 @@
+"""POST /api/v1/batches, as contract.md says it."""
+
+import gzip
+import json
+import zlib
+
+import pytest
+import time_machine
+from django.apps import apps
+from django.db import OperationalError
+
+from fleetwatch.ingest.models import AgentToken
+from fleetwatch.ingest.tokens import revoke_agent_token
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.telemetry.models import Batch, ReceivedSequence, SealMark, TouchedHour
+from tests.ingest.factories import NOW, NOW_MS, T0, gpu, pack, payload, post, token
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _noon():
+    with time_machine.travel(NOW, tick=False):
+        yield
+
+
+def counts():
+    """How many rows every table holds."""
+    return {model._meta.db_table: model.objects.count() for model in apps.get_models() if model._meta.db_table != "costs_gpurate"}
+
+
+def test_a_batch_is_stored_once_and_answered_as_agreed(client):
+    bearer = token()
+
+    first = post(client, payload(), bearer=bearer)
+    after_first = counts()
+    second = post(client, payload(), bearer=bearer)
+
+    assert first.status_code == 200
+    assert first.json() == {"stored": 3, "duplicate": 0, "next_flush_s": 30, "actions": []}
+    assert second.json() == {"stored": 0, "duplicate": 1, "next_flush_s": 30, "actions": []}
+    assert counts() == after_first
+    assert Batch.objects.count() == 1
+
+
+def test_the_payload_is_kept_as_it_came(client):
+    packed = pack(payload())
+
+    post(client, packed, bearer=token())
+
+    assert bytes(Batch.objects.get().payload) == packed
+
+
+def test_an_identity_body_is_accepted_and_kept_as_gzip(client):
+    plain = json.dumps(payload()).encode()
+
+    answer = post(client, plain, bearer=token(), content_encoding=None)
+
+    assert answer.status_code == 200
+    assert gzip.decompress(Batch.objects.get().payload) == plain
+
+
+def refused_cases():
+    good = payload()
+    bomb = zlib.compressobj(9, zlib.DEFLATED, 31)
+    bomb = b"".join([bomb.compress(b" " * 1_000_000) for _ in range(20)] + [bomb.flush()])
+    return {
+        "no token": (401, good, {"authorization": None}),
+        "another scheme": (401, good, {"authorization": "Basic abc"}),
+        "unknown token": (401, good, {"authorization": "Bearer fw_unknown"}),
+        "token of another node": (403, payload(node="n2"), {}),
+        "too many bytes": (413, b"x" * (8 * 1024 * 1024 + 1), {}),
+        "too many bytes as they are": (413, b" " * (8 * 1024 * 1024 + 1), {"content_encoding": None}),
+        "a gzip bomb": (413, bomb, {}),
+        "no gzip": (422, b"{}", {}),
+        "a gzip cut off": (422, pack(good)[:-5], {}),
+        "something after the gzip": (422, pack(good) + b"x", {}),
+        "an unknown encoding": (422, good, {"content_encoding": "br"}),
+        "no JSON": (422, gzip.compress(b"{"), {}),
+        "nothing": (422, gzip.compress(b""), {}),
+        "no UTF-8": (422, gzip.compress(b'{"node": "\xff"}'), {}),
+        "a JSON depth bomb": (422, gzip.compress(b"[" * 200_000 + b"]" * 200_000), {}),
+        "a depth bomb in an ignored key": (422, gzip.compress(b'{"x":' + b"[" * 200_000 + b"]" * 200_000 + b"}"), {}),
+        "no object": (422, gzip.compress(b"[1]"), {}),
+        "a form": (422, good, {"content_type": "application/x-www-form-urlencoded"}),
+        "a wrong clock header": (422, good, {"x_fleetwatch_sent_ms": "yesterday"}),
+        "an endless clock header": (422, good, {"x_fleetwatch_sent_ms": "9" * 5000}),
+        "a missing key": (422, {key: value for key, value in good.items() if key != "boot_id"}, {}),
+        "a ratio above 1": (422, payload(windows=payload()["windows"] | {"util_mean": [7.0] * 3}), {}),
+    }
+
+
+@pytest.mark.parametrize("case", refused_cases())
+def test_a_refused_batch_leaves_nothing_behind(client, case):
+    status, body, headers = refused_cases()[case]
+    bearer = token()
+    before = counts()
+
+    answer = post(client, body, bearer=bearer, **headers)
+
+    assert answer.status_code == status
+    assert set(answer.json()) == {"error", "field"}
+    assert answer.json()["error"]
+    assert counts() == before
+
+
+def test_a_refusal_names_the_field(client):
+    answer = post(client, payload(window_s=0), bearer=token())
+
+    assert answer.json()["field"] == "window_s"
+
+
+def test_who_may_not_enter_is_told_so_before_anything_is_read(client):
+    answer = post(client, b"x" * (9 * 1024 * 1024), bearer="fw_unknown")
+
+    assert answer.status_code == 401
+
+
+def test_a_revoked_token_is_refused(client):
+    bearer = token()
+    revoke_agent_token(AgentToken.objects.get().pk, NOW)
+
+    assert post(client, payload(), bearer=bearer).status_code == 401
+
+
+def test_a_get_is_not_allowed(client):
+    assert client.get("/api/v1/batches").status_code == 405
+
+
+def test_a_gpu_that_another_node_is_reporting_is_refused_and_leaves_nothing(client):
+    post(client, payload(node="n1"), bearer=token("n1"))
+    bearer = token("n2")
+    before = counts()
+
+    answer = post(client, payload(node="n2"), bearer=bearer)
+
+    assert answer.status_code == 422
+    assert answer.json()["field"] == "gpus[0].uuid"
+    assert counts() == before
+
+
+def test_a_database_that_is_away_is_503_with_retry_after(client, monkeypatch):
+    bearer = token()
+
+    def away(*args, **keywords):
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr("fleetwatch.ingest.tokens.AgentToken.objects", type("Away", (), {"select_related": away})())
+    answer = post(client, payload(), bearer=bearer)
+
+    assert answer.status_code == 503
+    assert int(answer["Retry-After"]) > 0
+
+
+def test_a_failure_at_the_last_step_leaves_nothing_behind(client, monkeypatch):
+    bearer = token()
+    before = counts()
+
+    def fail(*args, **keywords):
+        raise OperationalError("the server closed the connection unexpectedly")
+
+    monkeypatch.setattr("fleetwatch.telemetry.services.append_batch", fail)
+    answer = post(client, payload(), bearer=bearer)
+
+    assert answer.status_code == 503
+    assert counts() == before
+
+
+def test_a_future_batch_is_quarantined_kept_but_not_used(client):
+    answer = post(client, payload(start_ms=NOW_MS + 300_000 - 29_999), bearer=token())
+
+    assert answer.json() == {"stored": 3, "duplicate": 0, "next_flush_s": 30, "actions": []}
+    assert Batch.objects.get().quarantined
+    assert (GPU.objects.count(), TouchedHour.objects.count(), SealMark.objects.count()) == (0, 0, 0)
+    assert Node.objects.get().last_ms is None
+
+
+def test_five_minutes_ahead_is_still_believed(client):
+    post(client, payload(start_ms=NOW_MS + 300_000 - 30_000), bearer=token())
+
+    assert not Batch.objects.get().quarantined
+    assert Node.objects.get().last_ms == NOW_MS + 300_000
+
+
+def test_a_clock_that_was_never_set_is_quarantined(client):
+    post(client, payload(start_ms=60_000), bearer=token())
+
+    assert Batch.objects.get().quarantined
+
+
+def test_a_clock_that_is_two_seconds_off_is_left_alone(client):
+    post(client, payload(), bearer=token(), x_fleetwatch_sent_ms=str(NOW_MS - 2000))
+
+    assert Batch.objects.get().offset_ms == 0
+    assert Node.objects.get().clock_offset_ms == 0
+
+
+def test_a_clock_that_is_further_off_is_corrected_and_flagged(client):
+    post(client, payload(start_ms=T0 - 7_200_000), bearer=token(), x_fleetwatch_sent_ms=str(NOW_MS - 7_200_000))
+
+    assert Batch.objects.get().offset_ms == 7_200_000
+    assert Node.objects.get().clock_offset_ms == 7_200_000
+    assert (GPU.objects.get().first_ms, GPU.objects.get().last_ms) == (T0, T0 + 30_000)
+
+
+def test_the_correction_of_a_boot_does_not_jitter(client):
+    bearer = token()
+    post(client, payload(), bearer=bearer, x_fleetwatch_sent_ms=str(NOW_MS - 10_000))
+    post(client, payload(sequence=2, start_ms=T0 + 30_000), bearer=bearer, x_fleetwatch_sent_ms=str(NOW_MS - 11_500))
+
+    assert list(Batch.objects.values_list("offset_ms", flat=True)) == [10_000, 10_000]
+    assert ReceivedSequence.objects.get().clock_offset_ms == 10_000
+
+
+def test_a_batch_without_windows_is_a_sign_of_life(client):
+    empty = {"gpu": [], "start_ms": [], "observed_ms": []}
+
+    answer = post(client, payload(windows=empty, host={"start_ms": [T0], "cpu_ratio": [0.5]}), bearer=token())
+
+    assert answer.json()["stored"] == 0
+    assert Node.objects.get().last_ms == T0 + 10_000
+
+
+def test_everything_a_batch_can_hold_is_stored(client):
+    mapping = payload(
+        gpus=[gpu("GPU-1"), gpu("GPU-2", index=1)],
+        sources=[{"kind": "slurm", "ok": True}],
+        jobs=[{"key": "slurm/della/1", "scheduler": "slurm", "cluster": "della", "id": "1", "account": "nlp", "kind": "batch"}],
+        allocations=[{"gpu": 0, "job": 0, "start_ms": T0 - 1000, "end_ms": None, "source": "slurm", "share": 1.0}],
+        processes=[{"gpu": 0, "job": 0, "pid": 7, "started_ms": T0, "user": "ann", "name": "python", "state": "S", "memory_bytes": 5}],
+        events=[{"gpu": 1, "at_ms": T0 + 5, "kind": "xid", "code": 79, "text": "fallen off the bus"}],
+        host={"start_ms": [T0], "cpu_ratio": [0.4]},
+    )
+
+    answer = post(client, mapping, bearer=token())
+
+    assert answer.json()["stored"] == 6
+    rows = counts()
+    assert (rows["jobs_job"], rows["jobs_allocation"], rows["jobs_sourcereport"], rows["jobs_gpuprocess"]) == (1, 1, 1, 1)
+    assert (rows["telemetry_healthevent"], rows["accounts_team"], rows["inventory_gpu"]) == (1, 1, 2)
+
+
+def test_the_steady_state_asks_the_database_little(client, django_assert_max_num_queries):
+    bearer = token()
+    job = {"key": "slurm/della/1", "account": "nlp"}
+    steady = {
+        "sources": [{"kind": "slurm", "ok": True}],
+        "jobs": [job],
+        "allocations": [{"gpu": 0, "job": 0, "start_ms": T0, "source": "slurm", "share": 1.0}],
+        "processes": [{"gpu": 0, "job": 0, "pid": 7}],
+        "gpus": [gpu(f"GPU-{number}", index=number) for number in range(8)],
+    }
+    post(client, payload(**steady), bearer=bearer)
+
+    with django_assert_max_num_queries(17):
+        post(client, payload(sequence=2, start_ms=T0 + 30_000, **steady), bearer=bearer)
+
+
+def test_the_use_of_a_token_is_noted_once_a_minute(client):
+    bearer = token()
+    post(client, payload(), bearer=bearer)
+    with time_machine.travel(NOW_MS / 1000 + 59, tick=False):
+        post(client, payload(sequence=2), bearer=bearer)
+        early = AgentToken.objects.get().last_used_at
+    with time_machine.travel(NOW_MS / 1000 + 60, tick=False):
+        post(client, payload(sequence=3), bearer=bearer)
+
+    assert early == NOW
+    assert (AgentToken.objects.get().last_used_at - NOW).total_seconds() == 60

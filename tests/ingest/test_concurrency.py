@@ -1,0 +1,91 @@
+"""Batches that arrive at once: nothing is lost, nothing is doubled, nothing deadlocks."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+
+from fleetwatch.ingest.services import store_batch
+from fleetwatch.ingest.tokens import NodeEnrolledError, UnknownTokenError, create_enrollment_token, enroll
+from fleetwatch.inventory.models import GPU
+from fleetwatch.inventory.services import node_by_name
+from fleetwatch.jobs.models import Allocation, Job
+from fleetwatch.telemetry.models import Batch, ReceivedSequence
+from tests.ingest.factories import NOW, T0, batch, gpu, job
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def together(*calls):
+    """The results of the calls, begun at once, each on a connection of its own; an exception is a result too."""
+    start = threading.Barrier(len(calls))
+
+    def run(call):
+        start.wait(10)
+        try:
+            return call()
+        except (NodeEnrolledError, UnknownTokenError) as error:
+            return type(error)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(run, calls))
+
+
+def storing(node="n1", **keys):
+    row = node_by_name(node)
+    parsed, packed = batch(node=node, **keys)
+    return lambda: store_batch(row, parsed, packed, received_at=NOW)
+
+
+def test_of_the_same_batch_at_once_one_is_stored():
+    answers = together(*[storing() for _ in range(4)])
+
+    assert sorted((answer.stored, answer.duplicate) for answer in answers) == [(0, 1), (0, 1), (0, 1), (3, 0)]
+    assert Batch.objects.count() == 1
+
+
+def test_different_batches_of_one_node_at_once_are_all_stored():
+    gpus = [gpu("GPU-1"), gpu("GPU-2")]
+    calls = [storing(sequence=number, start_ms=T0 + number * 30_000, gpus=gpus[:: 1 if number % 2 else -1]) for number in range(6)]
+
+    answers = together(*calls)
+
+    assert [answer.duplicate for answer in answers] == [0] * 6
+    assert ReceivedSequence.objects.get().received == [(0, 6)]
+    assert [(row.first_ms, row.last_ms) for row in GPU.objects.all()] == [(T0, T0 + 180_000)] * 2
+
+
+def test_nodes_that_share_jobs_and_teams_do_not_deadlock():
+    jobs = [job(f"slurm/della/{number}", account=f"team-{number}") for number in range(6)]
+    held = [{"gpu": 0, "job": number, "source": "slurm"} for number in range(6)]
+    calls = [
+        storing(f"n{number}", gpus=[gpu(f"GPU-{number}")], jobs=jobs[:: 1 if number % 2 else -1], allocations=held, sequence=step)
+        for number in range(4)
+        for step in range(2)
+    ]
+
+    answers = together(*calls)
+
+    assert [answer.duplicate for answer in answers] == [0] * 8
+    assert (Job.objects.count(), Allocation.objects.count()) == (6, 24)
+
+
+def test_of_two_nodes_that_enrol_with_the_last_use_one_gets_in():
+    token = create_enrollment_token(NOW, uses=1, ttl=timedelta(hours=1))
+
+    answers = together(lambda: enroll(token, "n1", NOW), lambda: enroll(token, "n2", NOW))
+
+    assert answers.count(UnknownTokenError) == 1
+    assert sum(isinstance(answer, str) for answer in answers) == 1
+
+
+def test_of_one_node_that_enrols_twice_at_once_one_gets_in():
+    token = create_enrollment_token(NOW, uses=5, ttl=timedelta(hours=1))
+
+    answers = together(lambda: enroll(token, "n1", NOW), lambda: enroll(token, "n1", NOW))
+
+    assert answers.count(NodeEnrolledError) == 1
