@@ -32,7 +32,7 @@ app.conf.update(
             "options": {"expires": 60},
         },
         "telemetry.keep_partitions": {"task": "fleetwatch.telemetry.tasks.keep_partitions", "schedule": 600.0},
-        "telemetry.apply_retention": {"task": "fleetwatch.telemetry.tasks.apply_retention", "schedule": 86_400.0},
+        "telemetry.apply_retention": {"task": "fleetwatch.telemetry.tasks.apply_retention", "schedule": 3600.0},
         "costs.ensure_example_rates": {"task": "fleetwatch.costs.tasks.ensure_example_rates", "schedule": 60.0},
     },
 )

@@ -101,12 +101,15 @@ def _drop(partition: Partition) -> bool:
 
 def _finish(partition: Partition) -> bool:
     """Drops a detached partition, or attaches it again when a batch came in while it was being detached."""
-    if _is_needed(partition):
-        _attach_again(partition)
-        return False
-    _execute("DROP TABLE IF EXISTS {name}", partition)
-    log.info("partition dropped", name=partition.name)
-    return True
+    with transaction.atomic(), connection.cursor() as cursor:
+        # the lock under which inserts attach what they need: nothing comes in between the look and the drop
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(PARENT)])
+        if _is_attached(partition.name) is not False:
+            return False
+        is_needed = _is_needed(partition)
+        _run(cursor, ATTACH if is_needed else "DROP TABLE {name}", partition)
+    log.info("partition attached again: it holds unsealed batches" if is_needed else "partition dropped", name=partition.name)
+    return not is_needed
 
 
 def _finish_interrupted() -> None:
@@ -118,11 +121,6 @@ def _finish_interrupted() -> None:
             log.warning("partition still in use, left for the next run", name=partition.name, error=str(error).strip())
     for name in _detached():
         _finish(_parsed(name))
-
-
-def _attach_again(partition: Partition) -> None:
-    _execute(ATTACH, partition)
-    log.warning("partition attached again: it holds unsealed batches", name=partition.name)
 
 
 def _execute(statement: str, partition: Partition) -> None:

@@ -1,0 +1,99 @@
+from datetime import timedelta
+
+import pytest
+
+from fleetwatch.inventory.models import GPU, GPUModel
+from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.telemetry import matrices, seal
+from fleetwatch.telemetry.models import DayMatrix
+from tests.telemetry.factories import HOUR, HOUR_START_MS, make_node, store
+
+pytestmark = pytest.mark.django_db
+
+HOUR_INTERVAL = Interval(HOUR, HOUR + timedelta(hours=1))
+
+
+def hour_cells(metric="util", interval=HOUR_INTERVAL, count=12):
+    return matrices.cells(metric, list(GPU.objects.order_by("index")), interval, count)
+
+
+def test_sealing_writes_the_days_cells():
+    node = make_node()
+    first, second = node.gpus.order_by("index").values_list("pk", flat=True)
+    columns = {"util_mean": [0.5, 1.0], "power_w": [350.0, None], "memory_used_bytes": [8_000_000_000, 80_000_000_000]}
+    store(node, starts=[HOUR_START_MS, HOUR_START_MS + 300_000], positions=[0, 1], columns=columns)
+
+    seal.seal_closed_hours(HOUR + timedelta(hours=2), limit=10)
+
+    assert hour_cells("util") == {first: [0.5] + [None] * 11, second: [None, 1.0] + [None] * 10}
+    assert hour_cells("memory")[first][0] == pytest.approx(0.1)
+    # 350 W is 43.75 steps of 8 W: 352 W of 700 W
+    assert hour_cells("power")[first][0] == pytest.approx(352 / 700)
+    assert DayMatrix.objects.filter(metric="util").get().day.isoformat() == "2026-11-20"
+
+
+def test_late_data_of_another_hour_leaves_the_first_hours_cells():
+    node = make_node(gpus=1)
+    store(node, starts=[HOUR_START_MS])
+    seal.seal_closed_hours(HOUR + timedelta(hours=2), limit=10)
+    store(node, sequence=2, starts=[HOUR_START_MS - HOUR_MS], columns={"util_mean": [1.0]})
+    seal.seal_closed_hours(HOUR + timedelta(hours=2), limit=10)
+
+    [row] = hour_cells(interval=Interval(HOUR - timedelta(hours=1), HOUR + timedelta(hours=1)), count=24).values()
+
+    assert row == [1.0] + [None] * 11 + [0.5] + [None] * 11
+    assert DayMatrix.objects.filter(metric="util").count() == 1
+
+
+def test_the_newest_cells_are_drawn_before_their_hour_is_sealed():
+    node = make_node(gpus=1)
+    store(node, starts=[HOUR_START_MS + 60_000, HOUR_START_MS + 610_000], columns={"util_mean": [0.1, 0.9]})
+
+    did = matrices.refresh_recent(HOUR + timedelta(minutes=12))
+
+    [row] = hour_cells().values()
+    assert did == {"nodes": 1}
+    assert row[:3] == pytest.approx([0.1, None, 0.9])
+
+
+def test_drawing_the_newest_cells_never_blanks_sealed_ones():
+    node = make_node(gpus=1)
+    store(node, starts=[HOUR_START_MS + HOUR_MS - 10_000, HOUR_START_MS + HOUR_MS])
+    now = HOUR + timedelta(hours=1, minutes=10)
+    seal.seal_closed_hours(now, limit=10)
+
+    matrices.refresh_recent(now)
+
+    [row] = hour_cells(interval=Interval(HOUR, HOUR + timedelta(hours=2)), count=24).values()
+    assert row[11:13] == [0.5, 0.5]
+
+
+def test_cells_reach_over_midnight():
+    node = make_node(gpus=1)
+    midnight = HOUR_START_MS + 14 * HOUR_MS
+    store(node, starts=[midnight - 10_000, midnight], columns={"util_mean": [0.2, 0.4]})
+    seal.seal_closed_hours(HOUR + timedelta(days=1), limit=10)
+
+    [row] = hour_cells(interval=Interval(HOUR + timedelta(hours=13), HOUR + timedelta(hours=15)), count=2).values()
+
+    assert row == pytest.approx([0.2, 0.4])
+    assert DayMatrix.objects.filter(metric="util").count() == 2
+
+
+def test_power_without_a_known_limit_is_not_shown_as_a_ratio():
+    node = make_node(gpus=2)
+    model = GPUModel.objects.create(name="H100 SXM", limit_w=800.0)
+    node.gpus.update(power_limit_w=None)
+    node.gpus.filter(index=1).update(model=model)
+    store(node, starts=[HOUR_START_MS] * 2, positions=[0, 1], columns={"power_w": [400.0, 400.0]})
+    seal.seal_closed_hours(HOUR + timedelta(hours=2), limit=10)
+
+    rows = list(hour_cells("power").values())
+
+    assert [row[0] for row in rows] == [None, 0.5]
+
+
+def test_a_gpu_without_data_has_empty_cells():
+    make_node(gpus=1)
+
+    assert list(hour_cells().values()) == [[None] * 12]
