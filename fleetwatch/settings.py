@@ -163,7 +163,8 @@ RAW_RETENTION_DAYS = env.integer("FLEETWATCH_RAW_RETENTION_DAYS", 35, low=1, hig
 LEDGER_RETENTION_DAYS = env.integer("FLEETWATCH_LEDGER_RETENTION_DAYS", 400, low=31, high=3650)
 IS_DEMO = env.boolean("FLEETWATCH_DEMO", False)
 
-CELERY_BROKER_URL = REDIS_URL or "memory://"
+# kombu's word for a Redis on a unix socket is another than the client's
+CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1) if REDIS_URL else "memory://"
 
 LOGGING_CONFIG = None
 structlog.configure(

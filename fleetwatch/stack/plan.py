@@ -11,9 +11,8 @@ from fleetwatch.stack import postgres, redis
 from fleetwatch.stack.processes import Spec
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-AGENTS = "agents"
-# who stops before whom: agents flush into a living web server, the databases go last
-STOP_ORDER = ((AGENTS, "agent", "history"), ("beat", "worker", "web"), ("redis",), ("postgres",))
+# Who stops before whom: agents flush into a living web server, the databases go last.
+SENDERS, HUB, BROKER, DATABASE = range(4)
 POSTGRES_SETTINGS = ("shared_buffers=256MB", "max_connections=80", "wal_compression=pglz", "log_min_messages=warning", "max_wal_size=2GB")
 
 
@@ -48,13 +47,13 @@ def database(server: postgres.Postgres) -> Spec:
     """The embedded Postgres. SIGINT is its fast shutdown; SIGTERM would wait for every client."""
     return Spec(
         "postgres", tuple(server.command(*POSTGRES_SETTINGS)), postgres.clean_environment(),
-        stop_signal=signal.SIGINT, stop_s=4.0, start_keywords=server.owner.keywords(),
+        stop_signal=signal.SIGINT, stop_s=3.0, stage=DATABASE, start_keywords=server.owner.keywords(),
     )  # fmt: skip
 
 
 def broker(socket: Path) -> Spec:
     """The embedded Redis."""
-    return Spec("redis", tuple(redis.command(socket)), {"PATH": os.defpath}, stop_s=1.0)
+    return Spec("redis", tuple(redis.command(socket)), {"PATH": os.defpath}, stop_s=1.0, stage=BROKER)
 
 
 def web(env: Mapping[str, str], listen: Listen) -> Spec:
@@ -62,7 +61,7 @@ def web(env: Mapping[str, str], listen: Listen) -> Spec:
     command = (
         sys.executable, "-m", "granian", "--interface", "wsgi", "--host", listen.host, "--port", str(listen.port),
         "--workers", env.get("FLEETWATCH_WEB_WORKERS", "1"), "--blocking-threads", "4", "--backpressure", "64",
-        "--respawn-failed-workers", "--no-ws", "--log-level", "warning", "--process-name", "fleetwatch-web",
+        "--respawn-failed-workers", "--no-ws", "--log-level", "warning",
         "fleetwatch.wsgi:application",
     )  # fmt: skip
     return Spec("web", command, env, folder=ROOT)
@@ -81,12 +80,12 @@ def beat(env: Mapping[str, str]) -> Spec:
     return Spec("beat", (sys.executable, "-m", "celery", "-A", "fleetwatch", "beat", "--loglevel", "warning"), env, folder=ROOT)
 
 
-def agent(env: Mapping[str, str], *, name: str, server: str, token_file: Path, source: str, spool: Path, node: str) -> Spec:
+def agent(env: Mapping[str, str], *, server: str, token_file: Path, source: str, spool: Path, node: str) -> Spec:
     """An agent beside the hub: this host's own, or one of the simulated fleet."""
     command = (sys.executable, "-m", "agent", "run", "--server", server, "--node", node, "--source", source, "--spool", str(spool))
-    return Spec(name, command, {**env, "FLEETWATCH_TOKEN_FILE": str(token_file)}, folder=ROOT)
+    return Spec(f"agent {node}", command, {**env, "FLEETWATCH_TOKEN_FILE": str(token_file)}, stop_s=2.0, stage=SENDERS, folder=ROOT)
 
 
 def manage(env: Mapping[str, str], name: str, *arguments: str) -> Spec:
     """A management command that runs once beside the others."""
-    return Spec(name, (sys.executable, str(ROOT / "manage.py"), *arguments), env, once=True, folder=ROOT)
+    return Spec(name, (sys.executable, str(ROOT / "manage.py"), *arguments), env, stop_s=2.0, stage=SENDERS, once=True, folder=ROOT)

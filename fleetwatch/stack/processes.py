@@ -18,8 +18,7 @@ _PR_SET_PDEATHSIG = 1
 class Spec:
     """How one child is started and stopped.
 
-    `stops_by` are the signals of an orderly stop, each given its time before the next;
-    a child that is `once` is not started again after exit status 0.
+    Children of a lower `stage` stop first. One that is `once` is not started again after exit status 0.
     """
 
     name: str
@@ -27,6 +26,7 @@ class Spec:
     environment: Mapping[str, str]
     stop_signal: signal.Signals = signal.SIGTERM
     stop_s: float = 3.0
+    stage: int = 1
     once: bool = False
     start_keywords: Mapping[str, Any] = field(default_factory=dict)
     folder: Path = Path("/")

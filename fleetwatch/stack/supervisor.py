@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,13 +65,13 @@ class Supervisor:
             for child in self._children:
                 self._look_after(child)
 
-    def stop(self, order: Sequence[Sequence[str]]) -> None:
-        """Stops all children, one stage of names after the other, within STOP_BUDGET_S in all."""
+    def stop(self) -> None:
+        """Stops all children, one stage after the other, within STOP_BUDGET_S in all."""
         deadline = time.monotonic() + STOP_BUDGET_S
-        for position, names in enumerate(order):
-            later = sum(max((c.spec.stop_s for c in self._children if c.spec.name in stage), default=0) for stage in order[position + 1 :])
-            self._stop_stage([c for c in self._children if c.spec.name in names], until=deadline - min(later, 4.0))
-        self._stop_stage(list(self._children), until=deadline)
+        for stage in sorted({child.spec.stage for child in self._children}):
+            later = [child.spec for child in self._children if child.spec.stage > stage]
+            reserved = sum(max(spec.stop_s for spec in later if spec.stage == each) for each in {spec.stage for spec in later})
+            self._stop_stage([child for child in self._children if child.spec.stage == stage], until=deadline - reserved)
         self._record.unlink(missing_ok=True)
 
     def _stop_stage(self, children: list[Child], *, until: float) -> None:
@@ -161,5 +161,5 @@ _LINE = threading.Lock()
 def say(name: str, text: str) -> None:
     """One line of the common log: who, then what."""
     with _LINE:
-        sys.stdout.write(f"{name:<10} | {text}\n")
+        sys.stdout.write(f"{name:<14} | {text}\n")
         sys.stdout.flush()

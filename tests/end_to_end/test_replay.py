@@ -23,9 +23,8 @@ from django.core.management import call_command
 
 from fleetwatch.accounts.models import User
 from fleetwatch.costs.services import set_rate
-from fleetwatch.ingest.services import create_agent_token
+from fleetwatch.ingest.tokens import create_agent_token
 from fleetwatch.inventory.models import GPU, GPUModel
-from fleetwatch.inventory.services import node_by_name
 from fleetwatch.ledger.models import Entry
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,7 +54,7 @@ def replay(log: Path, *, server: str, token: str) -> "subprocess.CompletedProces
 def replayed(live_server, tmp_path, transactional_db):
     write_log(tmp_path / "log.csv")
     now = datetime.now(UTC)
-    token = create_agent_token(node_by_name("gpu-07"), now=now)
+    token = create_agent_token("gpu-07", now)
     first = replay(tmp_path / "log.csv", server=live_server.url, token=token)
     again = replay(tmp_path / "log.csv", server=live_server.url, token=token)
     assert (first.returncode, again.returncode) == (0, 0), first.stderr + again.stderr

@@ -53,7 +53,13 @@ class Living:
     def manage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """A management command on this stack, found through FLEETWATCH_DATA."""
         return subprocess.run(
-            [sys.executable, "manage.py", *arguments], cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=120, check=False
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
 
     def answers(self, path: str) -> bool:
@@ -133,5 +139,3 @@ def living_stack() -> Iterator[Living]:
                 break
             time.sleep(0.1)
         shutil.rmtree(folder, ignore_errors=True)
-
-

@@ -24,7 +24,7 @@ supervisor.catch_signals()
 for number, text in enumerate(sys.argv[2:]):
     supervisor.start(Spec(f"child{number}", ("/bin/sh", "-c", text), {"PATH": "/bin:/usr/bin"}, stop_s=1.0))
 supervisor.run()
-supervisor.stop([["child0"]])
+supervisor.stop()
 """
 
 
@@ -67,7 +67,7 @@ def lines_until(process: "subprocess.Popen[str]", text: str) -> str:
 
 
 def child_pid(process: "subprocess.Popen[str]", name: str = "child0") -> int:
-    return int(lines_until(process, f"{name}     | pid ").split("| pid ")[-1])
+    return int(lines_until(process, f"{name}         | pid ").split("| pid ")[-1])
 
 
 SAYS_PID = "echo pid $$; exec sleep 60"
@@ -82,7 +82,7 @@ def test_a_child_that_is_killed_is_started_again_and_that_is_said(supervise):
     first = child_pid(parent)
 
     os.kill(first, signal.SIGKILL)
-    said = lines_until(parent, "child0     | pid ")
+    said = lines_until(parent, "child0         | pid ")
     second = int(said.split("| pid ")[-1])
 
     assert "child0 was killed by SIGKILL; starting it again in 1 s" in said

@@ -16,8 +16,7 @@ from django.utils import timezone
 from fleetwatch.accounts.services import ensure_admin
 from fleetwatch.costs.services import ensure_example_rates
 from fleetwatch.demo import fleet
-from fleetwatch.ingest import services as ingest
-from fleetwatch.inventory.services import node_by_name
+from fleetwatch.ingest import tokens
 from fleetwatch.lib import env
 from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.stack import folder
@@ -68,7 +67,7 @@ class Command(BaseCommand):
 
     def _agents(self, options: dict[str, Any]) -> list[dict[str, str]]:
         """Node, source and token file of each agent that runs beside the hub."""
-        wanted = [(each.name, each.source) for each in fleet.agents()] if options["demo"] else []
+        wanted = fleet.agents() if options["demo"] else []
         if options["this_host"]:
             wanted.append((socket.gethostname(), "auto"))
         return [{"node": name, "source": source, "token_file": str(_token_file(name))} for name, source in wanted]
@@ -78,9 +77,17 @@ def _token_file(node_name: str) -> Path:
     """A private file with a token of this node, made once."""
     path = settings.DATA_DIR / "agents" / f"{node_name}.token"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not path.exists() or not ingest.speaks_for(path.read_text().strip(), node_name):
-        folder.write_private(path, ingest.create_agent_token(node_by_name(node_name), now=timezone.now()))
+    if not path.exists() or not _speaks_for(path.read_text().strip(), node_name):
+        folder.write_private(path, tokens.create_agent_token(node_name, timezone.now()))
     return path
+
+
+def _speaks_for(token: str, node_name: str) -> bool:
+    """False when the token was revoked, or belongs to another database than the file's folder."""
+    try:
+        return tokens.node_of(token, timezone.now()).name == node_name
+    except tokens.UnknownTokenError:
+        return False
 
 
 def _static_stamp() -> str:

@@ -1,6 +1,9 @@
 """`manage.py settle`: does now, in this process, all work on what was committed before it began."""
 
+import time
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -9,31 +12,62 @@ from django.utils import timezone
 
 from fleetwatch.alerts import services as alerts
 from fleetwatch.costs import services as costs
-from fleetwatch.inventory import services as inventory
+from fleetwatch.ingest import services as ingest
 from fleetwatch.ledger import services as ledger
 from fleetwatch.notify import services as notify
 from fleetwatch.operations.services import record_run
 from fleetwatch.telemetry import seal
+from fleetwatch.telemetry.models import SealMark, TouchedHour
 
 LIMIT = 500
-Step = Callable[[datetime], dict[str, Any]]
+WAIT_S = 0.2  # a worker holds the last claims: look again
+Work = Callable[[datetime], dict[str, Any]]
 
-STEPS: tuple[tuple[str, Step], ...] = (
-    ("rates", lambda now: costs.ensure_example_rates(now) or {}),
-    ("seal", lambda now: seal.seal_closed_hours(now, LIMIT)),
-    ("retire", lambda now: inventory.retire_silent(now) or {}),
-    ("post", lambda now: ledger.post(now, LIMIT)),
-    ("evaluate", alerts.evaluate),
-    ("deliver", lambda now: notify.deliver_due(now, LIMIT)),
-)
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Work that is repeated while `is_left()`; what workers hold meanwhile is waited for."""
+
+    name: str
+    work: Work
+    is_left: Callable[[], bool] = lambda: False
+
+
+def steps(now: datetime) -> tuple[Step, ...]:
+    """The stages in the order in which a number travels, bounded to what is committed now."""
+    last_seal = SealMark.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+    last_touch = TouchedHour.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+    closed = now - seal.HOUR - seal.GRACE
+    return (
+        Step("rates", costs.ensure_example_rates),
+        Step("retire", ingest.retire_silent_gpus),
+        Step("post", lambda at: ledger.post(at, LIMIT), lambda: TouchedHour.objects.filter(pk__lte=last_touch).exists()),
+        Step("seal", lambda at: seal.seal_closed_hours(at, LIMIT), lambda: _is_unsealed(last_seal, closed)),
+        Step("evaluate", alerts.evaluate),
+        Step("deliver", lambda at: notify.deliver_due(at, LIMIT)),
+    )
+
+
+def _is_unsealed(last: int, closed: datetime) -> bool:
+    return SealMark.objects.filter(pk__lte=last, hour__lte=closed).exists()
 
 
 class Command(BaseCommand):
-    help = "Seal, post, evaluate and deliver everything that is due, open hours included; for operators after an import."
+    help = "Post (open hours included), seal, evaluate and deliver everything that is due; for operators after an import."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        now = timezone.now()
         with record_run("settle") as did:
-            for name, step in STEPS:
-                did[name] = step(now)
-                self.stdout.write(f"{name}: " + (", ".join(f"{count} {what}" for what, count in did[name].items()) or "done"))
+            for step in steps(timezone.now()):
+                did[step.name] = self._do(step)
+
+    def _do(self, step: Step) -> dict[str, Any]:
+        total: Counter[str] = Counter(step.work(timezone.now()))
+        while step.is_left():
+            more = step.work(timezone.now())
+            if more.get("failed"):
+                break  # it stays marked, and /status shows why
+            total.update(more)
+            if not any(more.values()):
+                time.sleep(WAIT_S)
+        self.stdout.write(f"{step.name}: " + (", ".join(f"{what} {count}" for what, count in total.items()) or "done"))
+        return dict(total)

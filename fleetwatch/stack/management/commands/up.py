@@ -80,7 +80,7 @@ class Up:
                 self.supervisor.run()
             finally:
                 say("fleetwatch", "stopping")
-                self.supervisor.stop(plan.STOP_ORDER)
+                self.supervisor.stop()
                 say("fleetwatch", "stopped")
 
     def _servers(self, external: dict[str, str] | None) -> dict[str, str]:
@@ -139,7 +139,7 @@ class Up:
             say("fleetwatch", f"starting {len(agents)} {'simulated agents' if self.is_demo else 'agent for this host'}")
         return [
             plan.agent(
-                children, name=plan.AGENTS if self.is_demo else "agent", server=self.listen.local_url, node=each["node"],
+                children, server=self.listen.local_url, node=each["node"],
                 source=each["source"], token_file=Path(each["token_file"]), spool=self.data / "agents" / f"{each['node']}.spool",
             )
             for each in agents
