@@ -1,0 +1,194 @@
+/* A small libnvidia-ml.so.1 for tests: the real pynvml talks to it.
+ *
+ * What it answers stands in the file named by FAKE_NVML, read anew at each call, one
+ * `key value` a line. Keys: `name` for all GPUs, `name.INDEX` for one (which wins).
+ *   count N                    how many GPUs
+ *   err.FUNCTION[.INDEX] CODE  that call returns CODE
+ *   util power energy ...      what the calls return, in NVML's units
+ *   samples.INDEX US:VALUE,... the sample buffer;  processes.INDEX PID:BYTES,...
+ * -DOLD_DRIVER leaves out the calls that drivers before 510 do not have.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int ret_t;
+typedef void *dev_t_;
+
+enum { OK = 0, INVALID = 2, NOT_FOUND = 6, TOO_SMALL = 7 };
+
+typedef struct { unsigned int gpu, memory; } utilization_t;
+typedef struct { unsigned int version; unsigned long long total, reserved, free, used; } memory_v2_t;
+typedef struct { unsigned int pid; unsigned long long memory; unsigned int gpu_instance, compute_instance; } process_t;
+typedef union { double d; unsigned int ui; unsigned long ul; unsigned long long ull; long long sll; int si; unsigned short us; } value_t;
+typedef struct { unsigned long long stamp; value_t value; } sample_t;
+typedef struct { char legacy[16]; unsigned int domain, bus, device, id, subsystem; char bus_id[32]; } pci_t;
+
+static int index_of(dev_t_ device) { return (int)(long)device - 1; }
+
+/* The value of the longest matching key; 0 when there is none. */
+static int look_up(const char *name, int index, char *value, size_t size) {
+    const char *path = getenv("FAKE_NVML");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    char line[8192], wanted[256];
+    int found = 0;
+    if (!file) return 0;
+    snprintf(wanted, sizeof wanted, "%s.%d", name, index);
+    while (fgets(line, sizeof line, file)) {
+        char *space = strchr(line, ' ');
+        if (!space) continue;
+        *space = 0;
+        space[strcspn(space + 1, "\n") + 1] = 0;
+        if (!strcmp(line, wanted) || (found < 2 && !strcmp(line, name))) {
+            found = strcmp(line, wanted) ? 1 : 2;
+            snprintf(value, size, "%s", space + 1);
+        }
+    }
+    fclose(file);
+    return found;
+}
+
+static unsigned long long number(const char *name, int index, unsigned long long otherwise) {
+    char value[256];
+    return look_up(name, index, value, sizeof value) ? strtoull(value, NULL, 10) : otherwise;
+}
+
+static ret_t error_of(const char *function, int index) {
+    char name[200];
+    snprintf(name, sizeof name, "err.%s", function);
+    if (index >= 0 && number("lost", index, 0)) return 15;
+    return (ret_t)number(name, index, OK);
+}
+
+#define GUARD(index) { ret_t error = error_of(__func__, index); if (error) return error; }
+
+ret_t nvmlInitWithFlags(unsigned int flags) { (void)flags; GUARD(-1) return OK; }
+ret_t nvmlShutdown(void) { return OK; }
+
+const char *nvmlErrorString(ret_t code) {
+    static char text[32];
+    snprintf(text, sizeof text, "fake error %d", code);
+    return text;
+}
+
+ret_t nvmlSystemGetDriverVersion(char *text, unsigned int size) { GUARD(-1) snprintf(text, size, "580.95.05"); return OK; }
+ret_t nvmlDeviceGetCount_v2(unsigned int *count) { GUARD(-1) *count = (unsigned int)number("count", -1, 1); return OK; }
+
+ret_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, dev_t_ *device) {
+    if (index >= number("count", -1, 1)) return INVALID;
+    GUARD((int)index)
+    *device = (dev_t_)(long)(index + 1);
+    return OK;
+}
+
+ret_t nvmlDeviceGetUUID(dev_t_ device, char *text, unsigned int size) {
+    GUARD(index_of(device))
+    snprintf(text, size, "GPU-00000000-0000-0000-0000-%012d", index_of(device));
+    return OK;
+}
+
+ret_t nvmlDeviceGetName(dev_t_ device, char *text, unsigned int size) { GUARD(index_of(device)) snprintf(text, size, "NVIDIA H100 80GB HBM3"); return OK; }
+
+ret_t nvmlDeviceGetPciInfo_v3(dev_t_ device, pci_t *pci) {
+    GUARD(index_of(device))
+    memset(pci, 0, sizeof *pci);
+    snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", 0x10 + index_of(device));
+    return OK;
+}
+
+#define NUMBER_CALL(function, type, key, otherwise) \
+    ret_t function(dev_t_ device, type *value) { GUARD(index_of(device)) *value = (type)number(key, index_of(device), otherwise); return OK; }
+
+NUMBER_CALL(nvmlDeviceGetPowerUsage, unsigned int, "power", 69850)
+NUMBER_CALL(nvmlDeviceGetEnforcedPowerLimit, unsigned int, "limit", 700000)
+NUMBER_CALL(nvmlDeviceGetPersistenceMode, unsigned int, "persistence", 1)
+NUMBER_CALL(nvmlDeviceGetMinorNumber, unsigned int, "minor", 0)
+NUMBER_CALL(nvmlDeviceGetNumGpuCores, unsigned int, "cores", 16896)
+#ifndef OLD_DRIVER
+NUMBER_CALL(nvmlDeviceGetTotalEnergyConsumption, unsigned long long, "energy", 5000)
+#endif
+
+ret_t nvmlDeviceGetCudaComputeCapability(dev_t_ device, int *major, int *minor) { GUARD(index_of(device)) *major = 9; *minor = 0; return OK; }
+
+ret_t nvmlDeviceGetTemperature(dev_t_ device, int sensor, unsigned int *value) {
+    (void)sensor;
+    GUARD(index_of(device))
+    *value = (unsigned int)number("temperature", index_of(device), 34);
+    return OK;
+}
+
+ret_t nvmlDeviceGetClockInfo(dev_t_ device, int kind, unsigned int *value) {
+    GUARD(index_of(device))
+    *value = kind == 1 ? (unsigned int)number("clock", index_of(device), 345) : 0;
+    return OK;
+}
+
+ret_t nvmlDeviceGetMaxClockInfo(dev_t_ device, int kind, unsigned int *value) {
+    GUARD(index_of(device))
+    *value = kind == 1 ? 1980 : 0;
+    return OK;
+}
+
+ret_t nvmlDeviceGetUtilizationRates(dev_t_ device, utilization_t *rates) {
+    GUARD(index_of(device))
+    rates->gpu = (unsigned int)number("util", index_of(device), 0);
+    rates->memory = (unsigned int)number("util_memory", index_of(device), 0);
+    return OK;
+}
+
+#ifndef OLD_DRIVER
+ret_t nvmlDeviceGetMemoryInfo_v2(dev_t_ device, memory_v2_t *memory) {
+    GUARD(index_of(device))
+    if (memory->version != (sizeof *memory | 2u << 24)) return 25;
+    memory->total = 85520809984ull;
+    memory->reserved = 671088640ull;
+    memory->used = number("memory", index_of(device), 0);
+    memory->free = memory->total - memory->reserved - memory->used;
+    return OK;
+}
+#endif
+
+ret_t nvmlDeviceGetSamples(dev_t_ device, int kind, unsigned long long last_us, int *type, unsigned int *count, sample_t *samples) {
+    char text[4096];
+    unsigned int found = 0;
+    (void)kind;
+    GUARD(index_of(device))
+    *type = 1;
+    if (!look_up("samples", index_of(device), text, sizeof text)) return NOT_FOUND;
+    for (char *part = strtok(text, ","); part; part = strtok(NULL, ",")) {
+        unsigned long long stamp = strtoull(part, &part, 10);
+        if (stamp <= last_us) continue;
+        if (samples) {
+            samples[found].stamp = stamp;
+            samples[found].value.ull = 0;
+            samples[found].value.ui = (unsigned int)strtoul(part + 1, NULL, 10);
+        }
+        found++;
+    }
+    *count = found;
+    return found ? OK : NOT_FOUND;
+}
+
+static ret_t list(const char *key, int index, unsigned int *count, process_t *processes) {
+    char text[4096];
+    unsigned int found = 0, room = *count;
+    if (look_up(key, index, text, sizeof text))
+        for (char *part = strtok(text, ","); part; part = strtok(NULL, ",")) {
+            unsigned int pid = (unsigned int)strtoul(part, &part, 10);
+            if (processes && found < room)
+                /* a dash: the driver may not tell the memory */
+                processes[found] = (process_t){pid, part[1] == '-' ? ~0ull : strtoull(part + 1, NULL, 10), ~0u, ~0u};
+            found++;
+        }
+    *count = found;
+    return found > room ? TOO_SMALL : OK;
+}
+
+#ifdef OLD_DRIVER
+#define LIST_CALL(function, key) ret_t function##_v2(dev_t_ device, unsigned int *count, process_t *processes) { GUARD(index_of(device)) return list(key, index_of(device), count, processes); }
+#else
+#define LIST_CALL(function, key) ret_t function##_v3(dev_t_ device, unsigned int *count, process_t *processes) { GUARD(index_of(device)) return list(key, index_of(device), count, processes); }
+#endif
+LIST_CALL(nvmlDeviceGetComputeRunningProcesses, "processes")
+LIST_CALL(nvmlDeviceGetGraphicsRunningProcesses, "graphics")
+LIST_CALL(nvmlDeviceGetMPSComputeRunningProcesses, "mps")

@@ -1,0 +1,262 @@
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from agent.reading import ProcessReading, SourceError
+from agent.sources.nvml import NVMLSource
+from tests.agent.nvml_driver import Driver, build, needs_compiler, samples
+
+pytestmark = needs_compiler
+
+NOW = 1_794_000_000_000
+FIRST = "GPU-00000000-0000-0000-0000-000000000000"
+SECOND = "GPU-00000000-0000-0000-0000-000000000001"
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture(scope="module")
+def old_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("old-nvml"), "-DOLD_DRIVER")
+
+
+@pytest.fixture
+def driver(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
+    yield Driver(library, tmp_path / "state", monkeypatch)
+    pynvml._nvmlGetFunctionPointer_cache.clear()
+
+
+@pytest.fixture
+def old_driver(old_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
+    yield Driver(old_library, tmp_path / "state", monkeypatch)
+    pynvml._nvmlGetFunctionPointer_cache.clear()
+
+
+def test_identity_and_limits_come_in_base_units(driver):
+    driver.says("count 2")
+
+    first, second = NVMLSource().gpus()
+
+    assert (first.uuid, first.index, first.model) == (FIRST, 0, "NVIDIA H100 80GB HBM3")
+    assert (first.power_limit_w, first.sm_count, first.sm_clock_max_hz) == (700.0, 132, 1.98e9)
+    assert (first.memory_total_bytes, first.persistence, first.bus_id) == (85_520_809_984, True, "00000000:10:00.0")
+    assert (second.uuid, second.index) == (SECOND, 1)
+    assert first.unread == {}
+
+
+def test_a_loaded_gpu_reads_in_base_units(driver):
+    driver.says("util 100", "util_memory 41", "memory 33933819904", "power 627400", "energy 1234567", "temperature 61", "clock 1965")
+
+    reading = NVMLSource().read(FIRST, NOW)
+
+    assert (reading.at_ms, reading.util, reading.memory_util) == (NOW, 1.0, 0.41)
+    assert (reading.memory_used_bytes, reading.memory_reserved_bytes) == (33_933_819_904, 671_088_640)
+    assert (reading.power_w, reading.energy_j) == (627.4, 1234.567)
+    assert (reading.temperature_c, reading.sm_clock_hz) == (61.0, 1.965e9)
+
+
+def test_an_idle_gpu_reads_zero_not_nothing(driver):
+    driver.says("util 0")
+
+    reading = NVMLSource().read(FIRST, NOW)
+
+    assert (reading.util, reading.memory_used_bytes, reading.power_w) == (0.0, 0, 69.85)
+
+
+def test_samples_are_those_since_the_last_reading_by_the_drivers_own_clock(driver):
+    driver.says("util 50", f"samples.0 {samples(7_000_000, [0] * 60)}")
+    source = NVMLSource()
+    first = source.read(FIRST, NOW)
+    driver.says("util 50", f"samples.0 {samples(7_000_000, [0] * 60 + [100, 40, 0])}")
+
+    second = source.read(FIRST, NOW + 1000)
+
+    assert first.util_samples == []
+    assert second.util_samples == [(17_000_020, 1.0), (17_166_687, 0.4), (17_333_354, 0.0)]
+
+
+def test_a_dry_sample_buffer_is_nothing_new_and_the_snapshot_counts(driver):
+    driver.says("util 0", "samples.0 5000000:100")
+    source = NVMLSource()
+    source.read(FIRST, NOW)
+
+    reading = source.read(FIRST, NOW + 1000)
+
+    assert reading.util_samples == []
+    assert reading.util == 0.0
+    assert source.gpus()[0].unread == {}
+
+
+def test_a_driver_clock_that_began_anew_is_followed_after_a_minute(driver):
+    driver.says("util 90", "samples.0 9000000000:90")
+    source = NVMLSource()
+    source.read(FIRST, NOW)
+    driver.says("util 90", "samples.0 1000:90")
+    for second in range(1, 63):
+        source.read(FIRST, NOW + second * 1000)
+    driver.says("util 90", "samples.0 1000:90,2000:80")
+
+    reading = source.read(FIRST, NOW + 63_000)
+
+    assert reading.util_samples == [(2000, 0.8)]
+
+
+def test_what_a_gpu_cannot_tell_is_none_with_the_reason_and_asked_again_after_an_hour(driver):
+    driver.says("count 2", "err.nvmlDeviceGetPowerUsage.0 3", "err.nvmlDeviceGetTotalEnergyConsumption.0 4")
+    source = NVMLSource()
+
+    reading, other = source.read(FIRST, NOW), source.read(SECOND, NOW)
+
+    assert (reading.power_w, reading.energy_j, reading.util) == (None, None, 0.0)
+    assert (other.power_w, other.energy_j) == (69.85, 5.0)
+    assert source.gpus()[0].unread == {"power_w": "not_supported", "energy_j": "no_permission"}
+    driver.says("count 2")
+    assert source.read(FIRST, NOW + 3_599_000).power_w is None
+    assert source.read(FIRST, NOW + 3_600_000).power_w == 69.85
+    assert source.gpus()[0].unread == {}
+
+
+def test_an_unknown_error_counts_as_unreadable_from_the_third_time_on(driver):
+    driver.says("err.nvmlDeviceGetTemperature 999")
+    source = NVMLSource()
+
+    source.read(FIRST, NOW)
+    source.read(FIRST, NOW + 1000)
+    after_two = dict(source.gpus()[0].unread)
+    source.read(FIRST, NOW + 2000)
+
+    assert after_two == {}
+    assert source.gpus()[0].unread == {"temperature_c": "error"}
+
+
+def test_one_lost_gpu_stops_nobody_else_and_is_told_once(driver):
+    driver.says("count 2")
+    source = NVMLSource()
+    source.gpus()
+    driver.says("count 2", "lost.0 1")
+
+    with pytest.raises(SourceError, match="is lost"):
+        source.read(FIRST, NOW)
+    with pytest.raises(SourceError, match="is lost"):
+        source.read(FIRST, NOW + 61_000)
+
+    assert source.read(SECOND, NOW).util == 0.0
+    assert [(event.kind, event.uuid, event.code, event.at_ms) for event in source.events(NOW)] == [("gpu_lost", FIRST, 15, NOW)]
+    assert [gpu.model for gpu in source.gpus()] == ["NVIDIA H100 80GB HBM3"] * 2
+
+
+def test_a_gpu_that_comes_back_is_tried_after_a_minute_and_told(driver):
+    driver.says("count 2", "lost.0 0")
+    source = NVMLSource()
+    driver.says("count 2", "lost.0 1")
+    with pytest.raises(SourceError):
+        source.read(FIRST, NOW)
+    driver.says("count 2")
+
+    with pytest.raises(SourceError):
+        source.read(FIRST, NOW + 59_000)
+    reading = source.read(FIRST, NOW + 60_000)
+
+    assert reading.util == 0.0
+    assert [event.kind for event in source.events(NOW + 60_000)] == ["gpu_lost", "gpu_ok"]
+
+
+def test_a_gpu_lost_at_the_start_leaves_the_others(driver):
+    driver.says("count 2", "lost.0 1")
+
+    assert [gpu.uuid for gpu in NVMLSource().gpus()] == [SECOND]
+
+
+@pytest.mark.parametrize("code", [9, 12])
+def test_without_a_driver_there_is_no_source(driver, code):
+    driver.says(f"err.nvmlInitWithFlags {code}")
+
+    with pytest.raises(SourceError, match="driver does not answer"):
+        NVMLSource()
+
+
+def test_a_driver_that_goes_and_comes_back_is_told_once_each(driver):
+    driver.says("count 1")
+    source = NVMLSource()
+    driver.says("err.nvmlDeviceGetUtilizationRates 9", "err.nvmlDeviceGetCount_v2 9")
+
+    for second in range(2):
+        with pytest.raises(SourceError, match="does not answer"):
+            source.read(FIRST, NOW + second * 1000)
+    with pytest.raises(SourceError, match="does not answer"):
+        source.gpus()
+    driver.says("count 1")
+    source.gpus()
+
+    assert [event.kind for event in source.events(NOW)] == ["driver_missing", "driver_ok"]
+    assert source.read(FIRST, NOW + 5000).util == 0.0
+
+
+def test_a_driver_changed_under_the_library_asks_for_a_new_process(driver):
+    driver.says("count 1")
+    source = NVMLSource()
+    driver.says("err.nvmlDeviceGetUtilizationRates 18")
+
+    with pytest.raises(SourceError, match="start the agent anew"):
+        source.read(FIRST, NOW)
+
+    assert source.must_restart
+    assert [(event.kind, event.code) for event in source.events(NOW)] == [("driver_mismatch", 18)]
+
+
+def test_processes_of_all_kinds_are_one_list_by_pid(driver):
+    driver.says("processes.0 4711:1048576,4712:-", "graphics.0 4711:1048576,99:2048")
+
+    found = NVMLSource().processes(FIRST)
+
+    assert found == [ProcessReading(4711, 1_048_576), ProcessReading(4712, None), ProcessReading(99, 2048)]
+
+
+def test_no_processes_is_an_empty_list_and_unreadable_ones_are_none(driver):
+    source_driver = driver
+    source_driver.says("count 1")
+    source = NVMLSource()
+
+    assert source.processes(FIRST) == []
+    source_driver.says("err.nvmlDeviceGetComputeRunningProcesses_v3 4")
+    assert source.processes(FIRST) is None
+    assert source.gpus()[0].unread["process_count"] == "no_permission"
+
+
+def test_an_old_driver_without_newer_calls_gives_what_it_has(old_driver):
+    old_driver.says("util 70", "processes.0 4711:1048576")
+    source = NVMLSource()
+
+    reading = source.read(FIRST, NOW)
+
+    assert (reading.util, reading.power_w) == (0.7, 69.85)
+    assert (reading.memory_used_bytes, reading.energy_j) == (None, None)
+    assert source.processes(FIRST) == [ProcessReading(4711, 1_048_576)]
+    assert source.gpus()[0].unread == {"memory_used_bytes": "not_supported", "energy_j": "not_supported"}
+
+
+def test_the_library_is_found_by_name_as_on_a_real_host(library, tmp_path):
+    state = tmp_path / "state"
+    state.write_text("util 100\n")
+    code = f"from agent.sources.nvml import NVMLSource as N; s = N(); print(s.driver(), s.read('{FIRST}', 1).util)"
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(library.parent), "FAKE_NVML": str(state)}
+
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+
+    assert result.stdout == "580.95.05 1.0\n"
+
+
+def test_without_the_library_the_sentence_says_so(tmp_path):
+    code = "import sys; sys.modules['pynvml'] = None\nfrom agent.sources.nvml import NVMLSource\nNVMLSource()"
+
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert "SourceError: the Python package nvidia-ml-py is not installed" in result.stderr
