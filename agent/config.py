@@ -1,0 +1,268 @@
+"""Flags and environment -> one frozen Config. A wrong or unknown value is one clear line, never a guess.
+
+Every flag is also FLEETWATCH_<NAME>; a flag wins. The token may come from a file (FLEETWATCH_TOKEN_FILE), so that it
+stands in no process list.
+"""
+
+import argparse
+import os
+import re
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, Mapping, NoReturn, Optional, Sequence, Tuple
+from urllib.parse import urlsplit
+
+from agent import __version__
+from agent.wire import JOB_KINDS, MAX_LABELS, MAX_TEXT
+
+SOURCES = ("auto", "nvml", "nvidia-smi")
+SOURCE_PREFIXES = ("simulated:", "replay:")
+PREFIX = "FLEETWATCH_"
+MIN_FLUSH_S, MAX_FLUSH_S = 1, 300
+MIN_SPOOL_MB, MAX_SPOOL_MB = 1, 1_000_000
+_NODE = re.compile(r"[^\x00-\x20\x7f/?#]{1,253}")
+_TOKEN = re.compile(r"[\x21-\x7e]{1,512}")
+
+
+class ConfigError(Exception):
+    """A wrong value; the text names it and says what was expected."""
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """A job declared on the command line; `key` is its name on the hub."""
+
+    key: str
+    user: str = ""
+    account: str = ""
+    kind: str = "batch"
+
+
+@dataclass(frozen=True)
+class Config:
+    """What one start of the agent was told."""
+
+    command: str
+    node: str
+    source: str = "auto"
+    server: str = ""
+    token: str = field(default="", repr=False)
+    ca_file: Optional[str] = None
+    flush_s: int = 30
+    spool: Path = Path()
+    spool_bytes: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    record: Optional[Path] = None
+    job: Optional[JobOptions] = None
+    files: Tuple[Path, ...] = ()
+    gpus: int = 1
+    model: Optional[str] = None
+    zone: str = "UTC"
+    start: Optional[str] = None
+    speed: Optional[float] = None  # times real time; None: as fast as the hub takes it
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises instead of exiting, so that every complaint leaves in one shape."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(message)
+
+
+def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Config:
+    """The configuration. Raises ConfigError; --help and --version print and raise SystemExit(0)."""
+    _refuse_unknown(environment)
+    given = vars(_parser().parse_args(list(arguments)))
+    if given.get("command") is None:
+        raise ConfigError("say what to do: run, once, check or replay (--help tells more)")
+
+    def value(name: str) -> Optional[str]:
+        flag = given.get(name)
+        return flag if flag is not None else environment.get(PREFIX + name.upper()) or None
+
+    command = given["command"]
+    needs_hub = command in ("run", "replay")
+    return Config(
+        command=command,
+        node=_node(value("node") or socket.gethostname()),
+        source=_source(value("source") or "auto"),
+        server=_server(value("server")) if needs_hub else "",
+        token=_token(value("token"), environment) if needs_hub else "",
+        ca_file=_existing("--ca-file", value("ca_file")),
+        flush_s=_whole("--flush-s", value("flush_s") or "30", MIN_FLUSH_S, MAX_FLUSH_S),
+        spool=Path(value("spool") or default_spool(environment)),
+        spool_bytes=_whole("--spool-mb", value("spool_mb") or "512", MIN_SPOOL_MB, MAX_SPOOL_MB) * 1024 * 1024,
+        labels=_labels(value("labels")),
+        record=Path(str(given["record"])) if given.get("record") else None,
+        job=_job(given),
+        files=tuple(Path(name) for name in given.get("files", ())),
+        gpus=_whole("--gpus", given.get("gpus") or "1", 1, 1024),
+        model=given.get("model"),
+        zone=given.get("tz") or "UTC",
+        start=given.get("start"),
+        speed=_speed(given.get("speed") or "max"),
+    )
+
+
+def default_spool(environment: Mapping[str, str]) -> str:
+    """/var/lib/fleetwatch-agent for root and for a service, else the user's own state folder."""
+    if environment.get("STATE_DIRECTORY"):  # systemd's, for StateDirectory=
+        return environment["STATE_DIRECTORY"].split(":")[0]
+    if os.geteuid() == 0:
+        return "/var/lib/fleetwatch-agent"
+    state = environment.get("XDG_STATE_HOME") or os.path.join(environment.get("HOME", "/tmp"), ".local", "state")  # noqa: S108
+    return os.path.join(state, "fleetwatch-agent")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="fleetwatch-agent", description="Reads this host's GPUs and streams them to a FleetWatch hub.")
+    parser.add_argument("--version", action="version", version="fleetwatch-agent " + __version__)
+    commands = parser.add_subparsers(dest="command", parser_class=_Parser, metavar="run | once | check | replay")
+    run = commands.add_parser("run", help="the daemon: read, keep, send, until it is told to stop")
+    _add_hub_flags(run)
+    _add_source_flag(run)
+    _add_job_flags(run)
+    run.add_argument("--flush-s", metavar="S", help="seconds between batches, 1 to 300 (30; the hub may ask for another)")
+    run.add_argument("--spool", metavar="DIR", help="folder of the queue on disk")
+    run.add_argument("--spool-mb", metavar="MB", help="the queue's limit; beyond it the oldest batches are dropped (512)")
+    run.add_argument("--labels", metavar="K=V,…", help="labels of this node, such as pool=a,rack=7")
+    run.add_argument("--record", metavar="FILE", help="also write every reading to FILE, for replay")
+    once = commands.add_parser("once", help="one window of this host on standard output; needs no hub")
+    once.add_argument("--json", action="store_true", required=True, help="in the wire's format")
+    check = commands.add_parser("check", help="what this host offers, and what can't be read and why")
+    for command in (once, check):
+        command.add_argument("--node", metavar="NAME", help="this node's name (the host name)")
+        _add_source_flag(command)
+    replay = commands.add_parser("replay", help="send a recorded log through the real pipeline")
+    replay.add_argument("files", nargs="+", metavar="FILE", help="CSV of nvidia-smi --query-gpu, or a recording of run --record")
+    _add_hub_flags(replay)
+    _add_job_flags(replay)
+    replay.add_argument("--gpus", metavar="N", help="GPUs in a CSV that has neither index nor uuid (1)")
+    replay.add_argument("--model", metavar="M", help="the GPUs' model, where the file does not name it")
+    replay.add_argument("--tz", metavar="ZONE", help="zone of the file's times: UTC, +05:30, Europe/Berlin (UTC)")
+    replay.add_argument("--start", metavar="ISO", help="move the log in time so that it begins here")
+    replay.add_argument("--speed", metavar="X", help="max, or how many times real time (max)")
+    return parser
+
+
+def _add_hub_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--server", metavar="URL", help="the hub, such as https://fleetwatch.example.org")
+    parser.add_argument("--token", metavar="T", help="this node's token (better: FLEETWATCH_TOKEN_FILE)")
+    parser.add_argument("--node", metavar="NAME", help="this node's name (the host name)")
+    parser.add_argument("--ca-file", metavar="PEM", help="certificates to trust instead of the system's")
+
+
+def _add_source_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--source", metavar="S", help="auto | nvml | nvidia-smi | simulated:SPEC | replay:FILE (auto)")
+
+
+def _add_job_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--job", metavar="KEY", help="declare one job that holds all GPUs")
+    parser.add_argument("--user", metavar="U", help="the declared job's owner")
+    parser.add_argument("--account", metavar="A", help="the declared job's account or team")
+    parser.add_argument("--kind", metavar="K", help="the declared job's kind: batch, interactive or service (batch)")
+
+
+_VARIABLES = (
+    "SERVER", "TOKEN", "TOKEN_FILE", "NODE", "SOURCE", "FLUSH_S", "SPOOL", "SPOOL_MB", "CA_FILE", "LABELS",
+)  # fmt: skip
+
+
+def _refuse_unknown(environment: Mapping[str, str]) -> None:
+    """A misspelt FLEETWATCH_AGENT-ish name would be silence; names of the hub's own are not ours to judge."""
+    for name in environment:
+        close = name.startswith(PREFIX) and name[len(PREFIX) :] not in _VARIABLES
+        if close and any(name[len(PREFIX) :].startswith(known + "_") for known in ("SERVER", "TOKEN", "FLUSH", "SPOOL")):
+            raise ConfigError("%s is not a setting of the agent; known: %s" % (name, ", ".join(PREFIX + known for known in _VARIABLES)))
+
+
+def _node(text: str) -> str:
+    if _NODE.fullmatch(text) is None:
+        raise ConfigError("--node is %r, expected 1 to 253 characters without spaces, '/', '?' or '#'" % text)
+    return text
+
+
+def _source(text: str) -> str:
+    if text in SOURCES or any(text.startswith(prefix) and len(text) > len(prefix) for prefix in SOURCE_PREFIXES):
+        return text
+    raise ConfigError("--source is %r, expected auto, nvml, nvidia-smi, simulated:SPEC or replay:FILE" % text)
+
+
+def _server(text: Optional[str]) -> str:
+    if not text:
+        raise ConfigError("--server (or FLEETWATCH_SERVER) is missing: the hub's address, such as https://fleetwatch.example.org")
+    try:
+        parts = urlsplit(text)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query and not parts.fragment and parts.port != 0
+    except ValueError:
+        is_good = False
+    if not is_good or any(character.isspace() for character in text):
+        raise ConfigError("--server is %r, expected http:// or https:// and a host" % text)
+    return text.rstrip("/")
+
+
+def _token(text: Optional[str], environment: Mapping[str, str]) -> str:
+    path = environment.get(PREFIX + "TOKEN_FILE")
+    if not text and path:
+        try:
+            text = Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                "FLEETWATCH_TOKEN_FILE %s can't be read: %s" % (path, getattr(error, "strerror", None) or "no text")
+            ) from error
+    if not text:
+        raise ConfigError("--token (or FLEETWATCH_TOKEN, FLEETWATCH_TOKEN_FILE) is missing")
+    if _TOKEN.fullmatch(text) is None:
+        raise ConfigError("the token holds characters that no token has, or is longer than 512")
+    return text
+
+
+def _existing(flag: str, text: Optional[str]) -> Optional[str]:
+    if text is not None and not os.access(text, os.R_OK):
+        raise ConfigError("%s %s can't be read" % (flag, text))
+    return text
+
+
+def _whole(flag: str, text: str, low: int, high: int) -> int:
+    if not re.fullmatch(r"\d{1,9}", text) or not low <= int(text) <= high:
+        raise ConfigError("%s is %r, expected a whole number from %d to %d" % (flag, text, low, high))
+    return int(text)
+
+
+def _speed(text: str) -> Optional[float]:
+    if text == "max":
+        return None
+    if not re.fullmatch(r"\d{1,6}(\.\d{1,6})?", text) or float(text) == 0:
+        raise ConfigError("--speed is %r, expected max or how many times real time" % text)
+    return float(text)
+
+
+def _labels(text: Optional[str]) -> Dict[str, str]:
+    pairs = [pair.partition("=") for pair in (text or "").split(",") if pair]
+    if len(pairs) > MAX_LABELS or any(not key or not sign or len(key + value) > MAX_TEXT for key, sign, value in pairs):
+        raise ConfigError("--labels is %r, expected name=value,name=value (at most %d)" % (text, MAX_LABELS))
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _job(given: Mapping[str, Any]) -> Optional[JobOptions]:
+    others = [name for name in ("user", "account", "kind") if given.get(name) is not None]
+    if given.get("job") is None:
+        if others:
+            raise ConfigError("--%s describes a declared job: give --job too" % others[0])
+        return None
+    kind = given.get("kind") or "batch"
+    if kind not in JOB_KINDS:
+        raise ConfigError("--kind is %r, expected %s" % (kind, ", ".join(JOB_KINDS)))
+    limits: Dict[str, Tuple[str, int]] = {
+        "job": (given["job"], 400),
+        "user": (given.get("user") or "", 128),
+        "account": (given.get("account") or "", 128),
+    }
+    for name, (text, limit) in limits.items():
+        if len(text) > limit or not text.isprintable() or (name == "job" and not text.strip()):
+            raise ConfigError("--%s is %.50r, expected at most %d printable characters" % (name, text, limit))
+    return JobOptions(given["job"], limits["user"][0], limits["account"][0], kind)
