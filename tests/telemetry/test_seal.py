@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry import codec, frames, matrices, seal
-from fleetwatch.telemetry.models import Chunk, SealMark
+from fleetwatch.telemetry.models import Batch, Chunk, SealMark
 from tests.telemetry.factories import HOUR, HOUR_START_MS, make_node, store
 from tests.telemetry.threads import in_another_connection
 
@@ -174,6 +174,28 @@ def test_hours_whose_columns_are_gone_stay_final(settings):
     assert did["final"] == 1
     assert not Chunk.objects.exists()
     assert not SealMark.objects.exists()
+
+
+def test_an_hour_that_can_not_be_sealed_keeps_no_other_hot():
+    node = make_node()
+    store(node)
+    damaged = store(node, sequence=2, starts=[HOUR_START_MS + HOUR_MS])
+    Batch.objects.filter(id=damaged.id).update(payload=b"damaged")
+
+    did = seal_now(CLOSED + timedelta(hours=1))
+
+    assert did == {"hours": 1, "windows": 2, "batches": 1, "failed": 1}
+    assert [mark.hour for mark in SealMark.objects.all()] == [HOUR + timedelta(hours=1)]
+
+
+def test_a_batch_of_several_hours_is_sealed_into_each():
+    node = make_node()
+    store(node, starts=[HOUR_START_MS + hour * HOUR_MS for hour in range(5)], window_s=60)
+
+    did = seal_now(CLOSED + timedelta(hours=5))
+
+    assert did == {"hours": 5, "windows": 5, "batches": 1}
+    assert Chunk.objects.count() == 5
 
 
 def test_host_samples_are_sealed_too():
