@@ -23,6 +23,7 @@ BACK_OFF_MINUTES = (1, 2, 4, 8, 16, 32, 60)  # then each hour
 JITTER = 0.2  # share of the wait: many deliveries that failed together do not come back together
 LONGEST_WAIT_S = 6 * 3600.0  # a Retry-After beyond this is taken as this
 GIVE_UP_AFTER = timedelta(hours=24)
+KEEP = timedelta(days=90)  # longer than any key can come again: incidents and weeks have keys of their own
 # A claim must outlive the send: SMTP has at most eight steps of 15 s. One call of deliver_due stops
 # claiming after its budget, because its claims count from the `now` it was given.
 BUDGET_S = 120.0
@@ -148,6 +149,12 @@ def deliver_due(
         did[outcome] += 1
         did["disabled"] += not delivery.channel.is_enabled
     return did
+
+
+def prune_deliveries(now: datetime) -> dict[str, int]:
+    """How many deliveries were forgotten: done with for 90 days."""
+    deleted, _ = Delivery.objects.filter(created_at__lt=now - KEEP).exclude(state=Delivery.State.PENDING).delete()
+    return {"deleted": deleted}
 
 
 def wait_s(attempts: int, *, retry_after_s: float | None, jitter: float) -> float:

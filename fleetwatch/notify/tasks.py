@@ -14,3 +14,10 @@ def deliver_due() -> None:
     """Sends what is due. Several may run at once: each claims its own rows."""
     with record_run("notify.deliver") as did:
         did.update(services.deliver_due(timezone.now(), MAX_DELIVERIES_PER_RUN))
+
+
+@shared_task(ignore_result=True)
+def prune_deliveries() -> None:
+    """Forgets deliveries that are long done with."""
+    with record_run("notify.prune_deliveries") as did:
+        did.update(services.prune_deliveries(timezone.now()))

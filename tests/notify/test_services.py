@@ -335,3 +335,17 @@ def test_private_addresses_can_be_forbidden(slack, settings):
     result = services.test_send(slack_channel(slack.url), NOON)
 
     assert "FLEETWATCH_ALLOW_PRIVATE_WEBHOOKS is off" in result.text
+
+
+@pytest.mark.django_db
+def test_deliveries_done_with_for_ninety_days_are_forgotten(slack):
+    channel = slack_channel(slack.url)
+    services.enqueue([channel], message(), key="sent", now=NOON)
+    deliver()
+    services.set_enabled(channel, False)
+    services.enqueue([channel], message(), key="waiting", now=NOON)
+
+    at, after = services.prune_deliveries(NOON + timedelta(days=90)), services.prune_deliveries(NOON + timedelta(days=91))
+
+    assert (at, after) == ({"deleted": 0}, {"deleted": 1})
+    assert Delivery.objects.get().key == "waiting"

@@ -1,0 +1,118 @@
+"""Incidents in words (ux.md 2.5): one message when it opens, one when it is over. Pure."""
+
+import re
+from datetime import datetime
+from decimal import Decimal
+from itertools import groupby
+from zoneinfo import ZoneInfo
+
+from fleetwatch.alerts.facts import Facts, IdleGPU
+from fleetwatch.lib.intervals import from_ms
+from fleetwatch.notify import wording
+from fleetwatch.notify.message import Message, one_line
+
+HOURS_PER_MONTH = 730  # 8760 / 12
+NAMED_NODES = 4
+# What may stand in a command that people copy: nothing that a shell reads.
+PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}", re.ASCII)
+STOP_COMMANDS = {"slurm": "scancel {}", "docker": "docker stop {}"}
+
+
+def opened(facts: Facts, *, rule_name: str, note: str, zone: ZoneInfo, now: datetime, url: str) -> Message:
+    """The message that a job is idle: who, where, since when, what it costs, what to do."""
+    since = wording.moment(from_ms(facts.since_ms), zone, now=now)
+    length = wording.duration(facts.until_ms - facts.since_ms)
+    return Message(
+        title=f"idle · {places(facts)}{_models(facts)} · since {since} ({length})",
+        summary=f"{_how_many(facts)} of job {_job(facts)} did nothing for {length}. Owner: {_owner(facts)}.",
+        fields=(
+            ("Owner", _owner(facts)),
+            ("Job", _job(facts)),
+            ("Idle since", f"{since} ({length})"),
+            ("Memory held", wording.gigabytes(facts.memory_bytes)),
+            ("So far", wording.usd(facts.cost_usd)),
+            ("Burning", _burning(facts.usd_per_hour)),
+            ("Rule", f"{one_line(rule_name, 80)}: idle ≥ {facts.threshold_minutes:g} min"),
+        ),
+        url=url,
+        severity="warning",
+        text="\n".join(line for line in (note, _example_note(facts), _fix(facts)) if line),
+    )
+
+
+def resolved(facts: Facts, *, rule_name: str, reason: str, zone: ZoneInfo, now: datetime, url: str) -> Message:
+    """The message that it is over, why, how long it took and what it cost."""
+    length = wording.duration(facts.until_ms - facts.since_ms)
+    cost = wording.usd(facts.cost_usd)
+    return Message(
+        title=f"resolved · {places(facts)} · idle for {length}, cost {cost}",
+        summary=f"Job {_job(facts)}: {reason}. {_how_many(facts)} had been idle for {length}.",
+        fields=(
+            ("Owner", _owner(facts)),
+            ("Job", _job(facts)),
+            (
+                "Idle",
+                f"{wording.moment(from_ms(facts.since_ms), zone, now=now)} to {wording.moment(from_ms(facts.until_ms), zone, now=now)}",
+            ),
+            ("Cost", cost),
+            ("Rule", f"{one_line(rule_name, 80)}: idle ≥ {facts.threshold_minutes:g} min"),
+        ),
+        url=url,
+        severity="resolved",
+        text=_example_note(facts),
+    )
+
+
+def places(facts: Facts) -> str:
+    """The idle GPUs by node, e.g. "node-014 GPU 3, 4"; beyond four nodes only how many."""
+    by_node = groupby(sorted(facts.gpus, key=_place), key=lambda gpu: gpu.node)
+    named = [f"{one_line(node, 60)} GPU {', '.join(_gpu(gpu) for gpu in gpus)}" for node, gpus in by_node]
+    rest = len(named) - NAMED_NODES
+    return "; ".join(named[:NAMED_NODES]) + (f"; {rest} more nodes" if rest > 0 else "")
+
+
+def _place(gpu: IdleGPU) -> tuple[str, int, str]:
+    return (gpu.node, -1 if gpu.index is None else gpu.index, gpu.uuid)
+
+
+def _gpu(gpu: IdleGPU) -> str:
+    number = one_line(gpu.uuid, 20) if gpu.index is None else str(gpu.index)
+    return f"{number} ({one_line(gpu.mig_profile, 20)})" if gpu.mig_profile else number
+
+
+def _models(facts: Facts) -> str:
+    models = sorted({one_line(gpu.model, 40) for gpu in facts.gpus if gpu.model})
+    return f" ({', '.join(models)})" if models else ""
+
+
+def _how_many(facts: Facts) -> str:
+    idle, held = len(facts.gpus), max(facts.job_gpus, len(facts.gpus))
+    if held == 1:
+        return "The only GPU"
+    return f"All {held} GPUs" if idle == held else f"{idle} of {held} GPUs"
+
+
+def _job(facts: Facts) -> str:
+    key, name = one_line(facts.job_key, 100), one_line(facts.job_name, 60)
+    return f"{key} “{name}”" if name else key
+
+
+def _owner(facts: Facts) -> str:
+    return one_line(facts.owner, 80) or "nobody known"
+
+
+def _burning(usd_per_hour: Decimal | None) -> str:
+    if usd_per_hour is None:
+        return wording.UNKNOWN
+    return f"{wording.usd(usd_per_hour)}/h, ≈ {wording.usd(usd_per_hour * HOURS_PER_MONTH)}/month if left"
+
+
+def _example_note(facts: Facts) -> str:
+    return "Dollars rest on an example list price: set your own under settings." if facts.has_example_rates else ""
+
+
+def _fix(facts: Facts) -> str:
+    command = STOP_COMMANDS.get(facts.scheduler)
+    if command is None or not PLAIN_ID.fullmatch(facts.external_id):
+        return "Fix: end the job, or give the GPUs back."
+    return f"Fix: {command.format(facts.external_id)}, or give the GPUs back."

@@ -1,0 +1,123 @@
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from fleetwatch.alerts import messages
+from fleetwatch.alerts.facts import Facts, IdleGPU
+from fleetwatch.notify.transports.slack import payload
+from tests.alerts.factories import at, ms
+from tests.notify.fakes import is_within_limits
+
+UTC = ZoneInfo("UTC")
+
+
+def an_idle_gpu(index: int | None, **fields) -> IdleGPU:
+    usual = {"gpu_id": index or 0, "uuid": f"GPU-{index}", "node": "node-014", "index": index, "model": "H100 SXM", "mig_profile": ""}
+    money = {"cost_usd": "10.80", "usd_per_hour": "3.25", "has_example_rate": False}
+    return IdleGPU(**(usual | {"since_ms": ms(10), "until_ms": ms(210), "memory_bytes": 30.5e9} | money | fields))
+
+
+def facts(**fields) -> Facts:
+    job = {
+        "job_key": "slurm/della/48213",
+        "job_name": "sweep-7",
+        "user": "ana",
+        "team": "nlp",
+        "scheduler": "slurm",
+        "external_id": "48213",
+    }
+    return Facts(**(job | {"job_gpus": 8, "threshold_minutes": 30.0, "gpus": (an_idle_gpu(3), an_idle_gpu(4))} | fields))
+
+
+def opened(known: Facts, **changes):
+    return messages.opened(
+        known, **({"rule_name": "Job idle", "note": "", "zone": UTC, "now": at(211), "url": "http://fleet/jobs/1"} | changes)
+    )
+
+
+def test_an_opened_incident_says_who_where_since_when_and_what_it_costs():
+    message = opened(facts())
+
+    assert message.title == "idle · node-014 GPU 3, 4 (H100 SXM) · since 09:10 UTC (3 h 20 m)"
+    assert message.summary == "2 of 8 GPUs of job slurm/della/48213 “sweep-7” did nothing for 3 h 20 m. Owner: ana (nlp)."
+    assert message.fields == (
+        ("Owner", "ana (nlp)"),
+        ("Job", "slurm/della/48213 “sweep-7”"),
+        ("Idle since", "09:10 UTC (3 h 20 m)"),
+        ("Memory held", "61 GB"),
+        ("So far", "$21.60"),
+        ("Burning", "$6.50/h, ≈ $4,745/month if left"),
+        ("Rule", "Job idle: idle ≥ 30 min"),
+    )
+    assert message.text == "Fix: scancel 48213, or give the GPUs back."
+    assert message.severity == "warning"
+
+
+def test_a_resolved_incident_says_why_how_long_and_how_much():
+    message = messages.resolved(
+        facts(), rule_name="Job idle", reason="the allocation ended", zone=UTC, now=at(211), url="http://fleet/jobs/1"
+    )
+
+    assert message.title == "resolved · node-014 GPU 3, 4 · idle for 3 h 20 m, cost $21.60"
+    assert message.summary == "Job slurm/della/48213 “sweep-7”: the allocation ended. 2 of 8 GPUs had been idle for 3 h 20 m."
+    assert message.severity == "resolved"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "held", "words"),
+    [((3,), 1, "The only GPU of"), ((3,), 8, "1 of 8 GPUs of"), ((3, 4), 2, "All 2 GPUs of"), ((3, 4), 0, "All 2 GPUs of")],
+)
+def test_how_many_of_the_jobs_gpus(gpus, held, words):
+    message = opened(facts(job_gpus=held, gpus=tuple(map(an_idle_gpu, gpus))))
+
+    assert message.summary.startswith(words)
+
+
+def test_unknown_is_said_not_zero():
+    gpu = an_idle_gpu(3, memory_bytes=None, cost_usd=None, usd_per_hour=None)
+
+    fields = dict(opened(facts(user="", team="", gpus=(gpu, an_idle_gpu(4)))).fields)
+
+    assert fields["Owner"] == "nobody known"
+    assert (fields["Memory held"], fields["So far"], fields["Burning"]) == ("unknown", "unknown", "unknown")
+
+
+def test_example_prices_and_missing_data_are_said():
+    message = opened(facts(gpus=(an_idle_gpu(3, has_example_rate=True),)), note="No data since 12:30 UTC.")
+
+    assert message.text.splitlines()[:2] == [
+        "No data since 12:30 UTC.",
+        "Dollars rest on an example list price: set your own under settings.",
+    ]
+
+
+@pytest.mark.parametrize("external_id", ["1; rm -rf /", "$(reboot)", "-f", "1\n2", "", "٣"])
+def test_a_hostile_job_id_never_becomes_a_command(external_id):
+    assert opened(facts(external_id=external_id)).text == "Fix: end the job, or give the GPUs back."
+
+
+def test_mig_instances_and_gpus_without_an_index_are_named():
+    gpus = (an_idle_gpu(1, mig_profile="1g.10gb"), an_idle_gpu(None, uuid="GPU-abc"))
+
+    assert messages.places(facts(gpus=gpus)) == "node-014 GPU GPU-abc, 1 (1g.10gb)"
+
+
+def test_many_nodes_are_counted_not_listed():
+    gpus = tuple(an_idle_gpu(0, node=f"n{number}") for number in range(6))
+
+    assert messages.places(facts(gpus=gpus)) == "n0 GPU 0; n1 GPU 0; n2 GPU 0; n3 GPU 0; 2 more nodes"
+
+
+def test_hostile_names_of_a_thousand_gpus_still_fit_slack():
+    gpus = tuple(an_idle_gpu(number, node="<!channel>\n" * 50, model="&" * 500) for number in range(1000))
+    hostile = replace(facts(gpus=gpus), job_key="<@U1>" * 90, job_name="`" * 300, user="*" * 128, team="_" * 100)
+
+    sent = payload(opened(hostile))
+
+    assert is_within_limits(sent)
+    assert "<!channel>" not in str(sent)
+
+
+def test_facts_survive_the_row():
+    assert Facts.from_json(facts().to_json()) == facts()

@@ -1,0 +1,387 @@
+import threading
+from importlib import import_module
+
+import pytest
+from django.apps import apps
+from django.db import IntegrityError, connection, transaction
+
+from fleetwatch.alerts import selectors, services
+from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.inventory.models import GPU
+from fleetwatch.notify.models import Delivery
+from fleetwatch.notify.services import create_channel
+from tests.alerts.factories import NINE, a_rule, at, longer, ms, ran
+from tests.costs.factories import a_gpu, a_job, a_rate
+
+KEY = "slurm/della/1"
+
+
+def slack(name: str = "ops"):
+    return create_channel("slack", name, {"webhook_url": "https://hooks.example/x"}, now=NINE)
+
+
+def an_idle_job(minutes: float = 31):
+    """A job whose only GPU is idle from nine on."""
+    gpu = a_gpu(node="node-014", index=3)
+    return gpu, ran(gpu, "quiet", 0, minutes, job=a_job(key=KEY, user="ana", team="nlp"))
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("minutes", "opened"), [(29.99, 0), (30, 1), (31, 1)])
+def test_a_job_idle_for_as_long_as_the_rule_says_opens_an_incident(minutes, opened):
+    a_rule()
+    an_idle_job(minutes)
+
+    assert services.evaluate(at(minutes))["opened"] == opened
+
+
+@pytest.mark.django_db
+def test_the_incident_knows_who_where_since_when_and_what_it_costs():
+    a_rule()
+    gpu, _ = an_idle_job(90)
+    a_rate("4", gpu=gpu)
+
+    services.evaluate(at(90))
+
+    (view,) = selectors.open_incidents()
+    assert (view.incident.subject, view.where, view.facts.owner) == (KEY, "node-014 GPU 3", "ana (nlp)")
+    assert (view.facts.since_ms, view.facts.until_ms) == (ms(0), ms(90))
+    assert (view.facts.cost_usd, view.facts.usd_per_hour, view.facts.memory_bytes) == (6, 4, 40e9)
+
+
+@pytest.mark.django_db
+def test_it_opens_once_and_is_kept_up_to_date():
+    a_rule()
+    slack()
+    _, run = an_idle_job()
+
+    first = services.evaluate(at(31))
+    longer(run, 60)
+    second = services.evaluate(at(60))
+
+    (view,) = selectors.open_incidents()
+    assert (first["opened"], second["opened"], second["kept"]) == (1, 0, 1)
+    assert view.facts.until_ms == ms(60)
+    assert view.incident.opened_at == at(31)
+    assert Delivery.objects.values_list("key", flat=True).get() == f"incident/{view.incident.pk}/opened"
+
+
+@pytest.mark.django_db
+def test_activity_resolves_it_and_people_hear_what_it_cost():
+    a_rule()
+    slack()
+    gpu, run = an_idle_job()
+    a_rate("4", gpu=gpu)
+    services.evaluate(at(31))
+    longer(run, 45)
+    ran(gpu, "active", 45, 50, job=run.job)
+
+    did = services.evaluate(at(50))
+
+    incident = Incident.objects.get()
+    sent = Delivery.objects.get(key=f"incident/{incident.pk}/resolved")
+    assert did["resolved"] == 1
+    assert (incident.resolved_at, incident.resolution) == (at(50), "the GPUs are active again")
+    assert sent.message["title"] == "resolved · node-014 GPU 3 · idle for 45 m, cost $3.00"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("condition", "has_other_job", "reason"),
+    [
+        ("free", False, "the allocation ended"),
+        ("orphaned", False, "the allocation ended"),
+        ("active", True, "the allocation ended"),
+        ("quiet", True, "the allocation ended"),
+        ("unavailable", False, "the GPU became unavailable"),
+    ],
+)
+def test_the_end_of_the_allocation_resolves_it(condition, has_other_job, reason):
+    a_rule()
+    gpu, _ = an_idle_job()
+    services.evaluate(at(31))
+    ran(gpu, condition, 31, 35, job=a_job(key="slurm/della/2") if has_other_job else None)
+
+    services.evaluate(at(35))
+
+    assert Incident.objects.get(subject=KEY).resolution == reason
+
+
+@pytest.mark.django_db
+def test_a_job_known_to_have_ended_is_resolved_without_newer_data():
+    a_rule()
+    _, run = an_idle_job()
+    services.evaluate(at(31))
+    run.job.end_ms = ms(31)
+    run.job.save(update_fields=["end_ms"])
+
+    services.evaluate(at(40))
+
+    assert Incident.objects.get().resolution == "the allocation ended"
+
+
+@pytest.mark.django_db
+def test_missing_telemetry_opens_nothing():
+    a_rule()
+    gpu, _ = an_idle_job(25)
+    other = a_gpu(node="node-014", index=4)
+    ran(gpu, "unobserved", 25, 90)
+    ran(other, "free", 0, 90)
+
+    assert services.evaluate(at(90))["opened"] == 0
+
+
+@pytest.mark.django_db
+def test_missing_telemetry_resolves_nothing_and_is_said():
+    a_rule()
+    slack()
+    gpu, run = an_idle_job()
+    services.evaluate(at(31))
+    ran(gpu, "unobserved", 31, 60, job=run.job)
+    ran(a_gpu(node="node-014", index=4), "free", 0, 60)
+
+    did = services.evaluate(at(60))
+
+    incident = Incident.objects.get()
+    assert (did["no_data"], did["resolved"]) == (1, 0)
+    assert incident.note == "No data since 09:31 UTC."
+    assert Delivery.objects.count() == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("minutes", "note"), [(41, ""), (42, "No data since 09:31 UTC.")])
+def test_a_silent_node_is_said_after_ten_minutes(minutes, note):
+    a_rule()
+    an_idle_job()
+    services.evaluate(at(31))
+
+    services.evaluate(at(minutes))
+
+    incident = Incident.objects.get()
+    assert (incident.resolved_at, incident.note) == (None, note)
+
+
+@pytest.mark.django_db
+def test_data_that_comes_back_clears_the_note():
+    a_rule()
+    _, run = an_idle_job()
+    services.evaluate(at(31))
+    services.evaluate(at(60))
+    longer(run, 90)
+
+    services.evaluate(at(90))
+
+    assert Incident.objects.values_list("note", "resolved_at").get() == ("", None)
+
+
+@pytest.mark.django_db
+def test_after_a_day_without_data_it_is_no_longer_seen():
+    a_rule()
+    an_idle_job()
+    services.evaluate(at(31))
+
+    just_before, at_last = services.evaluate(at(31 + 24 * 60 - 1)), services.evaluate(at(31 + 24 * 60))
+
+    assert (just_before["resolved"], at_last["resolved"]) == (0, 1)
+    assert Incident.objects.get().resolution.startswith("no longer seen")
+    assert services.evaluate(at(32 + 24 * 60)) == {"opened": 0, "kept": 0, "no_data": 0, "resolved": 0}
+
+
+@pytest.mark.django_db
+def test_a_retired_gpu_is_no_longer_seen():
+    a_rule()
+    gpu, _ = an_idle_job()
+    services.evaluate(at(31))
+    GPU.objects.filter(pk=gpu.pk).update(retired_ms=ms(31))
+
+    services.evaluate(at(45))
+
+    assert Incident.objects.get().resolution.startswith("no longer seen")
+
+
+@pytest.mark.django_db
+def test_one_idle_gpu_of_eight_is_named():
+    a_rule()
+    job = a_job(key=KEY)
+    gpus = [a_gpu(node="node-014", index=index) for index in range(8)]
+    ran(gpus[5], "quiet", 0, 40, job=job)
+    for gpu in gpus[:5] + gpus[6:]:
+        ran(gpu, "active", 0, 40, job=job)
+
+    services.evaluate(at(40))
+
+    (view,) = selectors.open_incidents()
+    assert view.where == "node-014 GPU 5"
+    assert (len(view.facts.gpus), view.facts.job_gpus) == (1, 8)
+
+
+@pytest.mark.django_db
+def test_a_second_gpu_that_falls_idle_joins_the_same_incident():
+    a_rule()
+    slack()
+    _, run = an_idle_job()
+    second = a_gpu(node="node-014", index=4)
+    other = ran(second, "quiet", 20, 31, job=run.job)
+    services.evaluate(at(31))
+    longer(run, 50)
+    longer(other, 50)
+
+    services.evaluate(at(50))
+
+    (view,) = selectors.open_incidents()
+    assert view.where == "node-014 GPU 3, 4"
+    assert Delivery.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_a_quiet_start_is_not_idle():
+    a_rule(threshold=10)
+    gpu = a_gpu()
+    ran(gpu, "quiet", 0, 14, job=a_job(), state="starting")
+
+    assert services.evaluate(at(14))["opened"] == 0
+
+
+@pytest.mark.django_db
+def test_a_run_cut_at_the_hour_is_one_run():
+    a_rule(threshold=80)
+    gpu, _ = an_idle_job(60)
+    ran(gpu, "quiet", 60, 85, job=gpu.run_set.get().job, continues=True)
+
+    services.evaluate(at(85))
+
+    (view,) = selectors.open_incidents()
+    assert (view.facts.since_ms, view.facts.until_ms) == (ms(0), ms(85))
+
+
+@pytest.mark.django_db
+def test_a_shared_gpu_costs_its_holder_its_share():
+    a_rule()
+    gpu = a_gpu()
+    a_rate("4", gpu=gpu)
+    ran(gpu, "quiet", 0, 60, job=a_job(key=KEY), weight=0.25)
+
+    services.evaluate(at(60))
+
+    (view,) = selectors.open_incidents()
+    assert (view.facts.cost_usd, view.facts.usd_per_hour) == (1, 1)
+
+
+@pytest.mark.django_db
+def test_each_part_of_an_idle_run_costs_the_rate_of_its_time():
+    a_rule()
+    gpu, _ = an_idle_job(60)
+    a_rate("4", gpu=gpu, valid_to=at(30))
+    a_rate("8", gpu=gpu, valid_from=at(30))
+
+    services.evaluate(at(60))
+
+    (view,) = selectors.open_incidents()
+    assert (view.facts.cost_usd, view.facts.usd_per_hour) == (6, 8)
+
+
+@pytest.mark.django_db
+def test_idle_again_after_activity_is_a_new_incident():
+    a_rule()
+    gpu, run = an_idle_job()
+    services.evaluate(at(31))
+    ran(gpu, "active", 31, 35, job=run.job)
+    services.evaluate(at(35))
+    ran(gpu, "quiet", 35, 70, job=run.job)
+
+    services.evaluate(at(70))
+
+    assert Incident.objects.count() == 2
+    assert Incident.objects.filter(resolved_at=None).get().facts["gpus"][0]["since_ms"] == ms(35)
+
+
+@pytest.mark.django_db
+def test_a_rule_that_is_switched_off_resolves_what_it_opened():
+    rule = a_rule()
+    an_idle_job()
+    services.evaluate(at(31))
+
+    services.set_rule(rule, threshold=30, is_enabled=False, channels=[])
+    services.evaluate(at(32))
+
+    assert Incident.objects.get().resolution == "the rule was switched off"
+
+
+@pytest.mark.django_db
+def test_a_higher_threshold_resolves_what_no_longer_breaches_it():
+    rule = a_rule()
+    an_idle_job()
+    services.evaluate(at(31))
+
+    services.set_rule(rule, threshold=60, is_enabled=True, channels=[])
+    services.evaluate(at(32))
+
+    assert Incident.objects.get().resolution == "it is no longer idle for as long as the rule says"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("threshold", [0, 0.99, 10_081, float("nan"), float("inf")])
+def test_a_threshold_that_makes_no_sense_is_refused_with_its_bounds(threshold):
+    with pytest.raises(ValueError, match="1 to 10080 minutes"):
+        services.set_rule(a_rule(), threshold=threshold, is_enabled=True, channels=[])
+
+
+@pytest.mark.django_db
+def test_a_rule_without_channels_tells_all_and_one_with_channels_only_those():
+    chosen, other = slack("chosen"), slack("other")
+    rule = a_rule()
+    gpu, run = an_idle_job()
+    services.evaluate(at(31))
+    everyone = set(Delivery.objects.values_list("channel", flat=True))
+
+    services.set_rule(rule, threshold=30, is_enabled=True, channels=[chosen])
+    ran(gpu, "active", 31, 32, job=run.job)
+    services.evaluate(at(32))
+
+    assert everyone == {chosen.pk, other.pk}
+    assert set(Delivery.objects.filter(key__endswith="resolved").values_list("channel", flat=True)) == {chosen.pk}
+
+
+@pytest.mark.django_db
+def test_the_schema_itself_allows_one_open_incident_per_subject():
+    rule = a_rule()
+    row = {"rule": rule, "subject": KEY, "opened_at": NINE, "updated_at": NINE}
+    Incident.objects.create(**row, resolved_at=NINE)
+    Incident.objects.create(**row)
+
+    with pytest.raises(IntegrityError, match="one_open_incident_per_subject"), transaction.atomic():
+        Incident.objects.create(**row)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_workers_at_once_open_one_incident():
+    a_rule()
+    slack()
+    an_idle_job()
+    did = []
+
+    def work() -> None:
+        did.append(services.evaluate(at(31)))
+        connection.close()
+
+    workers = [threading.Thread(target=work) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(30)
+
+    assert sorted(each["opened"] for each in did) == [0, 0, 1]
+    assert Delivery.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_every_hub_starts_with_one_rule():
+    Rule.objects.all().delete()
+    create = import_module("fleetwatch.alerts.migrations.0003_default_rule").create
+
+    create(apps, None)
+    create(apps, None)
+
+    (rule, watch), *others = selectors.rules()
+    assert (rule.name, rule.condition, rule.threshold, rule.is_enabled) == ("Job idle", "job_idle", 30, True)
+    assert (watch.label, watch.unit, others) == ("Job idle for", "minutes", [])
