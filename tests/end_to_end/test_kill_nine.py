@@ -89,7 +89,7 @@ def test_kill_9_of_every_process_loses_nothing_and_doubles_nothing(stack: Living
     for victim in VICTIMS:  # while batches come in: the agent dies too, and goes on where it was
         agent = replaying(stack, "storm", logs, storm)
         already = received(stack, "storm")
-        stack.wait_until(lambda agent=agent, already=already: received(stack, "storm") > already or agent.poll() is not None, what="sending")
+        stack.wait_until(lambda a=agent, n=already: received(stack, "storm") > n or a.poll() is not None, what="sending")
         stack.kill(victim)
         agent.kill()
         agent.wait()

@@ -35,7 +35,8 @@ def filled():
     partitions.ensure_for(LONG_AGO)
     with connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO telemetry_batch (received_at, node_id, boot_id, boot_start_ms, sequence, start_ms, end_ms, offset_ms, quarantined, payload)"
+            "INSERT INTO telemetry_batch"
+            " (received_at, node_id, boot_id, boot_start_ms, sequence, start_ms, end_ms, offset_ms, quarantined, payload)"
             " VALUES (%s, %s, 'boot', 0, 1, 0, 10000, 0, false, '\\x00ff')",
             [LONG_AGO, node.pk],
         )

@@ -123,6 +123,7 @@ def test_children_end_when_the_supervisor_is_killed_by_kill_9(supervise):
 def test_what_a_killed_run_left_behind_is_ended_by_the_next(supervise, tmp_path):
     parent = supervise("trap '' TERM; sleep 60 & echo pid $$; while true; do sleep 1; done")
     child = child_pid(parent)
+    assert wait_for((tmp_path / "processes.json").exists)
     parent.kill()
     parent.wait()
     assert not is_gone(child)
