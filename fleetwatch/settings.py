@@ -1,5 +1,6 @@
 """Settings: read from the environment, here and nowhere else (12-factor)."""
 
+import sys
 from pathlib import Path
 
 import structlog
@@ -161,12 +162,20 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024 + 65_536
 # Days kept: hot batches go as soon as they are sealed; these are for what follows.
 RAW_RETENTION_DAYS = env.integer("FLEETWATCH_RAW_RETENTION_DAYS", 35, low=1, high=3650)
 LEDGER_RETENTION_DAYS = env.integer("FLEETWATCH_LEDGER_RETENTION_DAYS", 400, low=31, high=3650)
+# Who may read /metrics without a token: addresses and networks, by the connection's own address.
+METRICS_ALLOW = env.networks("FLEETWATCH_METRICS_ALLOW")
 IS_DEMO = env.boolean("FLEETWATCH_DEMO", False)
 
 # kombu's word for a Redis on a unix socket is another than the client's
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1) if REDIS_URL else "memory://"
 
-LOGGING_CONFIG = None
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "filters": {"expected": {"()": "fleetwatch.lib.logs.ExpectedRefusals"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "filters": ["expected"]}},
+    "loggers": {"django": {"handlers": ["stderr"], "level": "WARNING"}},
+}
 structlog.configure(
     processors=[
         structlog.contextvars.merge_contextvars,
@@ -177,6 +186,6 @@ structlog.configure(
         if env.boolean("FLEETWATCH_LOG_JSON", False)
         else structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
     ],
-    logger_factory=structlog.PrintLoggerFactory(),
+    logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     cache_logger_on_first_use=True,
 )
