@@ -121,7 +121,10 @@ def _cells(interval: Interval, *, scope: Scope, group_by: str | None = None, ste
 
 def _looked_at(scope: Scope) -> _Parameters:
     """The scope as parameters of cells.sql."""
-    looked_at: _Parameters = {"states": None if scope.states is None else list(scope.states)}
+    looked_at: _Parameters = {
+        "states": None if scope.states is None else list(scope.states),
+        "is_allocated": scope.is_allocated,
+    }
     if scope.node is not None:
         looked_at["node_id"] = _id(Node, name=scope.node)
     if scope.gpu is not None:

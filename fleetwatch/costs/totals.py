@@ -115,6 +115,7 @@ class Scope:
     team: str | None = None  # slug
     gpu_model: str | None = None  # name
     states: tuple[str, ...] | None = None  # time in these states alone
+    is_allocated: bool | None = None  # time that a job held, or that none did
 
 
 EVERYTHING = Scope()

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -58,6 +59,14 @@ def words(name: str, default: list[str], *, environ: Mapping[str, str] = os.envi
     """A comma-separated list."""
     value = text(name, environ=environ)
     return [word.strip() for word in value.split(",") if word.strip()] if value else default
+
+
+def networks(name: str, *, environ: Mapping[str, str] = os.environ) -> list[IPv4Network | IPv6Network]:
+    """A comma-separated list of addresses and networks (10.0.0.7, 10.0.0.0/8, fd00::/8); raises ConfigurationError."""
+    try:
+        return [ip_network(word) for word in words(name, [], environ=environ)]
+    except ValueError as error:
+        raise ConfigurationError(f"{name}: expected addresses or networks such as 10.0.0.0/8 ({error})") from error
 
 
 def data_dir(environ: Mapping[str, str] = os.environ) -> Path:

@@ -1,0 +1,68 @@
+"""Totals as the answers' figures. Pure; money becomes a number here, after it was rounded to the micro-dollar."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from fleetwatch.costs.pricing import lines, usd
+from fleetwatch.costs.totals import HEADLINE_TIERS, Totals
+from fleetwatch.ledger.policy import STATES, TIERS
+from fleetwatch.lib.intervals import HOUR_MS
+
+Shape = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rounded:
+    """Dollars of one row, already rounded so that all rows sum to their total."""
+
+    cost_usd: Decimal
+    waste_usd: dict[str, Decimal]
+
+
+def figures(totals: Totals) -> Shape:
+    """One total on its own."""
+    return _shape(totals, _Rounded(usd(totals.cost_usd), {tier: usd(totals.waste_usd[tier]) for tier in TIERS}))
+
+
+def rows_of_figures(rows: Sequence[Totals]) -> list[Shape]:
+    """The rows of one breakdown: their dollars and wasted dollars sum to those of the whole, to the micro-dollar."""
+    costs = lines([row.cost_usd for row in rows])
+    waste = {tier: lines([row.waste_usd[tier] for row in rows]) for tier in TIERS}
+    return [_shape(row, _Rounded(costs[i], {tier: waste[tier][i] for tier in TIERS})) for i, row in enumerate(rows)]
+
+
+def gpu_hours(milliseconds: int) -> float:
+    return milliseconds / HOUR_MS
+
+
+def _shape(totals: Totals, rounded: _Rounded) -> Shape:
+    return {
+        "capacity_ms": totals.capacity_ms,
+        "observed_ms": totals.observed_ms,
+        "coverage": totals.coverage,
+        "states": totals.states,
+        "cost_usd": {"total": float(rounded.cost_usd), "states": _cost_by_state(totals, rounded.cost_usd)},
+        "waste": _waste(totals, rounded.waste_usd),
+        "unpriced_ms": totals.unpriced_ms,
+        "has_example_rates": totals.has_example_rates,
+        "busy_only_ms": totals.busy_only_ms,
+        "useful_share_of_observed": totals.useful_share_of_observed,
+        "wasted_share_of_observed": totals.wasted_share_of_observed,
+        "efficiency": totals.efficiency,
+        "spend_efficiency": totals.spend_efficiency,
+        "usd_per_useful_gpu_hour": None if totals.usd_per_useful_gpu_hour is None else float(usd(totals.usd_per_useful_gpu_hour)),
+        "energy_j": totals.energy_j,
+    }
+
+
+def _cost_by_state(totals: Totals, total: Decimal) -> dict[str, float]:
+    parts = lines([totals.cost_by_state[state] for state in STATES], total=total)
+    return {state: float(part) for state, part in zip(STATES, parts, strict=True)}
+
+
+def _waste(totals: Totals, waste_usd: dict[str, Decimal]) -> Shape:
+    tiers = {tier: {"gpu_hours": gpu_hours(totals.waste_ms[tier]), "usd": float(waste_usd[tier])} for tier in TIERS}
+    wasted_usd = sum((waste_usd[tier] for tier in HEADLINE_TIERS), Decimal(0))
+    return tiers | {"wasted": {"gpu_hours": gpu_hours(totals.wasted_ms), "usd": float(wasted_usd)}}

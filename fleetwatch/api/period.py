@@ -1,0 +1,82 @@
+"""The period and the page that a request asks for."""
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.costs.selectors import covered
+from fleetwatch.lib import timeframes
+from fleetwatch.lib.intervals import Interval, from_ms
+
+DEFAULT = "24h"
+# GPUs did not report before, and calendars end: time zones can't be applied to their last days
+EARLIEST, LATEST = datetime(1990, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+LONGEST = timedelta(days=timeframes.MAX_DAYS)
+MAX_OFFSET = 10_000_000  # far beyond any list: a larger one was made up
+
+
+class RequestError(ValueError):
+    """Something that was asked for and can't be answered; `field` is the parameter, `status` 404 or 422."""
+
+    def __init__(self, message: str, *, field: str, status: int = 422) -> None:
+        super().__init__(message)
+        self.field = field
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A period, and where in the list a page begins. A cursor keeps the period: `now` stays what it was on page one."""
+
+    interval: Interval
+    offset: int
+
+    def echo(self) -> dict[str, datetime]:
+        """The period as asked for, and the hours that figures cover."""
+        whole = covered(self.interval)
+        return {"from": self.interval.start, "to": self.interval.end, "covered_from": whole.start, "covered_to": whole.end}
+
+    def page(self, rows: Sequence[Any] | QuerySet[Any], limit: int) -> tuple[list[Any], str | None]:
+        """The rows of this page, and the next page's cursor (None: this is the last)."""
+        found = list(rows[self.offset : self.offset + limit + 1])
+        return found[:limit], self._cursor(self.offset + limit) if len(found) > limit else None
+
+    def _cursor(self, offset: int) -> str:
+        facts = [self.interval.start_ms, self.interval.end_ms, offset]
+        return base64.urlsafe_b64encode(json.dumps(facts, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def asked(request: HttpRequest) -> Asked:
+    """The last 24 hours unless `from`, `to`, `range` or a `cursor` say otherwise.
+
+    Raises RequestError or TimeframeError.
+    """
+    cursor = request.GET.get("cursor", "")
+    if cursor:
+        found = _read_cursor(cursor)
+    else:
+        found = Asked(timeframes.parse(request.GET.dict(), now=timezone.now(), zone=zone(), default=DEFAULT).interval, 0)
+    if found.interval.start < EARLIEST or found.interval.end > LATEST:
+        raise RequestError(f"a period lies between {EARLIEST:%Y} and {LATEST:%Y}", field="from")
+    if found.interval.end - found.interval.start > LONGEST:
+        raise RequestError(f"a period is at most {LONGEST.days} days long", field="from")
+    return found
+
+
+def _read_cursor(cursor: str) -> Asked:
+    try:
+        start_ms, end_ms, offset = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        if type(offset) is not int or not 0 <= offset <= MAX_OFFSET:
+            raise ValueError(offset)
+        return Asked(Interval(from_ms(start_ms), from_ms(end_ms)), offset)
+    except (ValueError, TypeError, OverflowError, RecursionError, binascii.Error):
+        raise RequestError("this is no cursor of ours: take next_cursor of the page before", field="cursor") from None

@@ -1,0 +1,46 @@
+"""The NinjaAPI of /api/v1: who may read, and how an error is told."""
+
+from django.http import HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, ValidationError
+from ninja.security import django_auth
+
+from fleetwatch.api.auth import Token
+from fleetwatch.api.period import RequestError
+from fleetwatch.api.routes import router
+from fleetwatch.lib.timeframes import TimeframeError
+
+DESCRIPTION = """What a GPU fleet did, what it cost and what of it was wasted. `from` and `to` take ISO 8601 (UTC where no zone
+is named), `now-7d` or milliseconds since the epoch; without them it is the last 24 hours. Figures cover whole hours of the ledger:
+`covered_from` and `covered_to` say which. Units are in the names. Money is a JSON number in dollars, rounded to the micro-dollar;
+rows of one breakdown sum to their total. `null` means "not known", never zero. `coverage` is observed ÷ capacity."""
+
+api = NinjaAPI(title="FleetWatch", version="1", description=DESCRIPTION, docs_url=None, openapi_url=None, auth=[Token(), django_auth])
+api.add_router("", router)
+
+
+def _answer(request: HttpRequest, message: str, field: str | None, status: int) -> HttpResponse:
+    return api.create_response(request, {"error": message, "field": field}, status=status)
+
+
+@api.exception_handler(RequestError)
+def _refused(request: HttpRequest, error: RequestError) -> HttpResponse:
+    return _answer(request, str(error), error.field, error.status)
+
+
+@api.exception_handler(TimeframeError)
+def _bad_period(request: HttpRequest, error: TimeframeError) -> HttpResponse:
+    return _answer(request, str(error), error.field, 422)
+
+
+@api.exception_handler(ValidationError)
+def _bad_parameter(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    first = error.errors[0]
+    return _answer(request, str(first["msg"]), str(first["loc"][-1]), 422)
+
+
+@api.exception_handler(AuthenticationError)
+def _stranger(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+    answer = _answer(request, "an API token or a session is needed", "Authorization", 401)
+    answer["WWW-Authenticate"] = "Bearer"
+    return answer

@@ -1,0 +1,181 @@
+"""The endpoints of /api/v1 that read: parse, select, shape. Nothing here writes."""
+
+from typing import Annotated, Any, Literal
+
+from django.db.models import Q
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Query, Router
+
+from fleetwatch.alerts.models import Incident
+from fleetwatch.api import rows, schemas
+from fleetwatch.api.figures import figures, rows_of_figures
+from fleetwatch.api.period import RequestError, asked
+from fleetwatch.api.series_of_gpu import series_of
+from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.models import GPURate, Rate
+from fleetwatch.costs.pricing import usd
+from fleetwatch.costs.totals import Group, Scope, nothing
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.jobs.models import Job
+from fleetwatch.reports.models import Report
+
+Answer = dict[str, Any]
+Period = Query[schemas.PeriodQuery]
+Where = Query[schemas.Filter]
+Paging = Query[schemas.Page]
+Grouping = Literal["team", "user", "job", "node", "gpu_model", "cause"]
+
+# what a diagnosis explains (domain.md 4.5, invariant 7: the sum over causes is idle + stalled + underused)
+CAUSED_STATES = ("idle", "stalled", "underused")
+
+router = Router()
+
+
+@router.get("/fleet/summary", response=schemas.Summary, tags=["fleet"])
+def fleet_summary(request: HttpRequest, period: Period) -> Answer:
+    """GPU time by state, its dollars and its waste, of the whole fleet; and what the fleet costs at this moment."""
+    wanted = asked(request)
+    now = costs.spending_now(timezone.now())
+    money = {"usd_per_hour": float(usd(now.usd_per_hour)), "idle_usd_per_hour": float(usd(now.idle_usd_per_hour))}
+    counts = {name: getattr(now, name) for name in ("gpus", "allocated_gpus", "idle_gpus", "unpriced_gpus", "has_example_rates")}
+    return wanted.echo() | figures(costs.totals(wanted.interval)) | {"now": counts | money}
+
+
+@router.get("/waste", response=schemas.WastePage, tags=["waste"])
+def waste(request: HttpRequest, period: Period, where: Where, paging: Paging, group_by: Grouping = "team") -> Answer:
+    """Rows by wasted dollars. The key "" is time that no job held; "(none)" are jobs that name no team or user.
+
+    By cause the rows cover idle, stalled and underused time: what a diagnosis explains. Where
+    nothing was diagnosed the cause is "undetermined"; it is never guessed.
+    """
+    wanted = asked(request)
+    by_cause = group_by == "cause"
+    scope = Scope(**where.dict(), states=CAUSED_STATES if by_cause else None)
+    total = costs.totals(wanted.interval, scope=scope)
+    undiagnosed = [Group("undetermined", "cause not determined", total)] if total.capacity_ms else []
+    groups = undiagnosed if by_cause else costs.totals_by(wanted.interval, group_by, scope=scope)
+    shapes = rows_of_figures([group.totals for group in groups])
+    lines = [shape | {"key": group.key, "label": group.label} for group, shape in zip(groups, shapes, strict=True)]
+    page, following = wanted.page(lines, paging.limit)
+    return wanted.echo() | {"group_by": group_by, "totals": figures(total), "rows": page, "next_cursor": following}
+
+
+@router.get("/jobs", response=schemas.JobPage, tags=["jobs"])
+def jobs(request: HttpRequest, period: Period, where: Where, paging: Paging) -> Answer:
+    """Jobs that held GPU time in the period, by wasted dollars."""
+    wanted = asked(request)
+    scope = Scope(**where.dict(), is_allocated=True)
+    groups = costs.totals_by(wanted.interval, "job", scope=scope)
+    shapes = rows_of_figures([group.totals for group in groups])
+    page, following = wanted.page(list(zip(groups, shapes, strict=True)), paging.limit)
+    found = {job.key: job for job in Job.objects.select_related("team").filter(key__in=[group.key for group, _ in page])}
+    lines = [rows.job_row(found[group.key], shape) for group, shape in page if group.key in found]
+    total = figures(costs.totals(wanted.interval, scope=scope))
+    return wanted.echo() | {"totals": total, "rows": lines, "next_cursor": following}
+
+
+@router.get("/jobs/{path:key}", response=schemas.JobDetail, tags=["jobs"])
+def job(request: HttpRequest, key: str, period: Period) -> Answer:
+    """One job in the period. Slashes of its key are literal: /jobs/slurm/della/4711."""
+    wanted = asked(request)
+    found = Job.objects.select_related("team").filter(key=_text(key)).first()
+    if found is None:
+        raise RequestError("there is no such job", field="key", status=404)
+    scope = Scope(job=found.key)
+    groups = costs.totals_by(wanted.interval, "gpu", scope=scope)
+    shapes = rows_of_figures([group.totals for group in groups])
+    gpus = [shape | {"uuid": group.key, "label": group.label} for group, shape in zip(groups, shapes, strict=True)]
+    return wanted.echo() | rows.job_row(found, figures(costs.totals(wanted.interval, scope=scope))) | {"gpus": gpus}
+
+
+@router.get("/nodes", response=schemas.NodePage, tags=["fleet"])
+def nodes(request: HttpRequest, period: Period, paging: Paging) -> Answer:
+    """All nodes by name, each with its figures in the period."""
+    wanted = asked(request)
+    page, following = wanted.page(Node.objects.prefetch_related("gpus").order_by("name"), paging.limit)
+    by_name = _figures_by_key(costs.totals_by(wanted.interval, "node"))
+    lines = [rows.node_row(node, by_name.get(node.name) or figures(nothing())) for node in page]
+    return wanted.echo() | {"totals": figures(costs.totals(wanted.interval)), "rows": lines, "next_cursor": following}
+
+
+@router.get("/gpus", response=schemas.GPUPage, tags=["fleet"])
+def gpus(request: HttpRequest, period: Period, paging: Paging, node: schemas.Name = None) -> Answer:
+    """All physical GPUs by node and index, retired ones too, each with its figures in the period."""
+    wanted = asked(request)
+    found = GPU.objects.filter(parent__isnull=True, first_ms__isnull=False).order_by("node__name", "index", "uuid")
+    if node is not None:
+        found = found.filter(node__name=node)
+    page, following = wanted.page(found.select_related("node", "model", "parent").prefetch_related("instances"), paging.limit)
+    scope = Scope(node=node)
+    by_uuid = _figures_by_key(costs.totals_by(wanted.interval, "gpu", scope=scope))
+    lines = [rows.gpu_row(gpu, by_uuid.get(gpu.uuid) or figures(nothing())) for gpu in page]
+    total = figures(costs.totals(wanted.interval, scope=scope))
+    return wanted.echo() | {"totals": total, "rows": lines, "next_cursor": following}
+
+
+@router.get("/gpus/{uuid}", response=schemas.GPUDetail, tags=["fleet"])
+def gpu(request: HttpRequest, uuid: str, period: Period) -> Answer:
+    """One GPU or MIG instance in the period, and what it cost per hour from when to when."""
+    wanted = asked(request)
+    found = _gpu(uuid)
+    total = costs.totals(wanted.interval, scope=Scope(gpu=found.uuid))
+    rates = [rows.rate_span(rate) for rate in GPURate.objects.filter(gpu=found).order_by("valid_from")]
+    return wanted.echo() | rows.gpu_row(found, figures(total)) | {"rates": rates}
+
+
+@router.get("/gpus/{uuid}/series", response=schemas.Series, tags=["fleet"])
+def gpu_series(
+    request: HttpRequest,
+    uuid: str,
+    period: Period,
+    metrics: Annotated[str, Query(max_length=1000, description="columns of the wire format, with commas")] = "util_mean,power_w",
+    step_s: Annotated[int | None, Query(ge=1, le=86_400, description="seconds; without it the finest step of at most 400 points")] = None,
+) -> Answer:
+    """Columns of the GPU's windows, evenly spaced: means, or the maximum and minimum of columns named so. A gap is null."""
+    wanted = asked(request)
+    return series_of(_gpu(uuid), wanted.interval, metrics=metrics, step_s=step_s)
+
+
+@router.get("/rates", response=schemas.RatePage, tags=["costs"])
+def rates(request: HttpRequest, paging: Paging) -> Answer:
+    """Every rate there is or was, by GPU model, then by node."""
+    wanted = asked(request)
+    found = Rate.objects.select_related("gpu_model", "node").order_by("gpu_model__name", "node__name", "valid_from", "pk")
+    page, following = wanted.page(found, paging.limit)
+    return {"rows": [rows.rate_row(rate) for rate in page], "next_cursor": following}
+
+
+@router.get("/incidents", response=schemas.IncidentPage, tags=["alerts"])
+def incidents(request: HttpRequest, period: Period, paging: Paging) -> Answer:
+    """Incidents that were open at some moment of the period."""
+    wanted = asked(request)
+    overlapping = Q(opened_at__lt=wanted.interval.end) & (Q(resolved_at__isnull=True) | Q(resolved_at__gte=wanted.interval.start))
+    page, following = wanted.page(Incident.objects.select_related("rule").filter(overlapping).order_by("-opened_at", "-pk"), paging.limit)
+    return {"rows": [rows.incident_row(incident) for incident in page], "next_cursor": following}
+
+
+@router.get("/reports", response=schemas.ReportPage, tags=["reports"])
+def reports(request: HttpRequest, period: Period, paging: Paging) -> Answer:
+    """Computed reports of periods that overlap the one asked for."""
+    wanted = asked(request)
+    found = Report.objects.filter(start__lt=wanted.interval.end, end__gt=wanted.interval.start).order_by("-end", "-pk")
+    page, following = wanted.page(found, paging.limit)
+    return {"rows": [rows.report_row(report) for report in page], "next_cursor": following}
+
+
+def _figures_by_key(groups: list[Group]) -> dict[str, Answer]:
+    shapes = rows_of_figures([group.totals for group in groups])
+    return {group.key: shape for group, shape in zip(groups, shapes, strict=True)}
+
+
+def _gpu(uuid: str) -> GPU:
+    found = GPU.objects.select_related("node", "model", "parent").filter(uuid=_text(uuid)).first()
+    if found is None:
+        raise RequestError("there is no such GPU", field="uuid", status=404)
+    return found
+
+
+def _text(name: str) -> str:
+    """The name without what Postgres can't hold: nothing is called so."""
+    return name.replace("\x00", "\N{REPLACEMENT CHARACTER}")

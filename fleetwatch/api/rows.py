@@ -1,0 +1,118 @@
+"""Rows of the lists: facts of a model beside its figures."""
+
+from typing import Any
+
+from fleetwatch.alerts.models import Incident
+from fleetwatch.api.figures import gpu_hours
+from fleetwatch.costs.models import GPURate, Rate
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.policy import STATES
+from fleetwatch.lib.intervals import from_ms
+from fleetwatch.reports.models import Report
+
+Shape = dict[str, Any]
+
+# Until a diagnosis exists nobody knows why: said, and not left out
+UNDETERMINED = {"key": "undetermined", "confidence": None, "evidence": []}
+
+
+def job_row(job: Job, figures: Shape) -> Shape:
+    return figures | {
+        "key": job.key,
+        "name": job.name,
+        "scheduler": job.scheduler,
+        "cluster": job.cluster,
+        "id": job.external_id,
+        "user": job.user,
+        "account": job.account,
+        "team": job.team.slug if job.team else None,
+        "kind": job.kind,
+        "state": job.state,
+        "submit_at": _at(job.submit_ms),
+        "start_at": _at(job.start_ms),
+        "end_at": _at(job.end_ms),
+        "gpu_hours": {state: gpu_hours(figures["states"][state]) for state in STATES},
+        "primary_cause": UNDETERMINED,
+        "savings_usd": None,
+    }
+
+
+def node_row(node: Node, figures: Shape) -> Shape:
+    return figures | {
+        "name": node.name,
+        "labels": node.labels,
+        "window_s": node.window_s,
+        "last_at": _at(node.last_ms),
+        "last_received_at": node.last_received_at,
+        "agent": node.agent,
+        "gpu_count": sum(1 for gpu in node.gpus.all() if gpu.parent_id is None and gpu.first_ms is not None and gpu.retired_ms is None),
+    }
+
+
+def gpu_row(gpu: GPU, figures: Shape) -> Shape:
+    return figures | {
+        "uuid": gpu.uuid,
+        "node": gpu.node.name,
+        "index": gpu.index,
+        "gpu_model": gpu.model.name if gpu.model else None,
+        "driver_model_name": gpu.model_name,
+        "memory_total_bytes": gpu.memory_total_bytes,
+        "power_limit_w": gpu.power_limit_w,
+        "sm_count": gpu.sm_count,
+        "parent_uuid": gpu.parent.uuid if gpu.parent else None,
+        "mig_profile": gpu.mig_profile,
+        "instances": [{"uuid": part.uuid, "mig_profile": part.mig_profile} for part in gpu.instances.all()],
+        "persistence": gpu.persistence,
+        "unread": gpu.unread,
+        "first_at": _at(gpu.first_ms),
+        "last_at": _at(gpu.last_ms),
+        "retired_at": _at(gpu.retired_ms),
+    }
+
+
+def rate_span(rate: GPURate | Rate) -> Shape:
+    return {
+        "usd_per_gpu_hour": float(rate.usd_per_gpu_hour),
+        "is_example": rate.is_example,
+        "valid_from": rate.valid_from,
+        "valid_to": rate.valid_to,
+    }
+
+
+def rate_row(rate: Rate) -> Shape:
+    return rate_span(rate) | {
+        "id": rate.pk,
+        "gpu_model": rate.gpu_model.name if rate.gpu_model else None,
+        "node": rate.node.name if rate.node else None,
+        "source": rate.source,
+        "source_date": rate.source_date,
+    }
+
+
+def incident_row(incident: Incident) -> Shape:
+    return {
+        "id": incident.pk,
+        "rule": incident.rule.name,
+        "condition": incident.rule.condition,
+        "subject": incident.subject,
+        "opened_at": incident.opened_at,
+        "updated_at": incident.updated_at,
+        "resolved_at": incident.resolved_at,
+        "facts": incident.facts,
+    }
+
+
+def report_row(report: Report) -> Shape:
+    return {
+        "id": report.pk,
+        "kind": report.kind,
+        "start": report.start,
+        "end": report.end,
+        "computed_at": report.computed_at,
+        "content": report.content,
+    }
+
+
+def _at(moment_ms: int | None) -> Any:
+    return None if moment_ms is None else from_ms(moment_ms)

@@ -1,0 +1,311 @@
+"""The answers of the read API, as OpenAPI describes them. Units are in the names; money is a JSON number in dollars,
+exact to the micro-dollar; a time is ISO 8601 in UTC; null is "not known", never zero."""
+
+from datetime import date, datetime
+from typing import Annotated, Any, Literal
+
+from ninja import Schema
+from pydantic import Field, create_model
+
+
+class Error(Schema):
+    """What went wrong, and the parameter that did it (null: none in particular)."""
+
+    error: str
+    field: str | None = None
+
+
+class States(Schema):
+    """One figure for each of the nine states."""
+
+    useful: float
+    underused: float
+    stalled: float
+    idle: float
+    starting: float
+    orphaned: float
+    free: float
+    unavailable: float
+    unobserved: float
+
+
+class StateMs(Schema):
+    """GPU-milliseconds in each of the nine states; they sum to capacity_ms exactly."""
+
+    useful: int
+    underused: int
+    stalled: int
+    idle: int
+    starting: int
+    orphaned: int
+    free: int
+    unavailable: int
+    unobserved: int
+
+
+class CostUsd(Schema):
+    """Dollars in total and per state; the states sum to the total to the micro-dollar."""
+
+    total: float
+    states: States
+
+
+class WasteTier(Schema):
+    gpu_hours: float
+    usd: float
+
+
+class Waste(Schema):
+    """Wasted time in three tiers. `wasted` is certain + probable; potential is never added to it."""
+
+    certain: WasteTier
+    probable: WasteTier
+    potential: WasteTier
+    wasted: WasteTier
+
+
+class Figures(Schema):
+    """GPU time, its dollars and its waste. Ratios are 0 to 1, null without a denominator."""
+
+    capacity_ms: int
+    observed_ms: int
+    coverage: float | None
+    states: StateMs
+    cost_usd: CostUsd
+    waste: Waste
+    unpriced_ms: int
+    has_example_rates: bool
+    busy_only_ms: int
+    useful_share_of_observed: float | None
+    wasted_share_of_observed: float | None
+    efficiency: float | None
+    spend_efficiency: float | None
+    usd_per_useful_gpu_hour: float | None
+    energy_j: float | None
+
+
+# "from" is a word of Python's, so these fields are named by text
+_PERIOD: dict[str, Any] = {"from": (datetime, ...), "to": (datetime, ...), "covered_from": (datetime, ...), "covered_to": (datetime, ...)}
+Period = create_model("Period", __base__=Schema, __doc__="As asked for, and the whole hours that the figures cover.", **_PERIOD)
+PeriodQuery = create_model(
+    "PeriodQuery",
+    __base__=Schema,
+    **{
+        "from": (str | None, None),
+        "to": (str | None, None),
+        "range": (Literal["1h", "6h", "24h", "7d", "30d", "MTD", "last-month"] | None, None),
+    },
+)
+
+
+# Postgres can't hold the character 0, so nothing is called so
+Name = Annotated[str | None, Field(max_length=400, pattern="^[^\\x00]*$")]
+
+
+class Filter(Schema):
+    """What is looked at; all of it without. "" is what no job held, "(none)" jobs that name no team or user."""
+
+    node: Name = None
+    user: Name = None
+    team: Name = None
+    gpu_model: Name = None
+
+
+class Page(Schema):
+    """One page of a list. A cursor is the next_cursor of the page before; it keeps the period of page one."""
+
+    limit: int = Field(100, ge=1, le=1000)
+    cursor: str = Field("", max_length=200)
+
+
+class SpendingNow(Schema):
+    usd_per_hour: float
+    gpus: int
+    allocated_gpus: int
+    idle_gpus: int
+    idle_usd_per_hour: float
+    unpriced_gpus: int
+    has_example_rates: bool
+
+
+class Summary(Period, Figures):
+    """The whole fleet in the period, and what it costs at this moment."""
+
+    now: SpendingNow
+
+
+class WasteRow(Figures):
+    key: str
+    label: str
+
+
+class WastePage(Period):
+    """Rows by wasted dollars. The rows of all pages sum to `totals`, dollars to the micro-dollar."""
+
+    group_by: str
+    totals: Figures
+    rows: list[WasteRow]
+    next_cursor: str | None
+
+
+class Cause(Schema):
+    """Why the job wastes. `key` is "undetermined" where nothing was diagnosed; confidence is 0 to 1."""
+
+    key: str
+    confidence: float | None
+    evidence: list[str]
+
+
+class JobRow(Figures):
+    key: str
+    name: str
+    scheduler: str
+    cluster: str
+    id: str
+    user: str
+    account: str
+    team: str | None
+    kind: str
+    state: str
+    submit_at: datetime | None
+    start_at: datetime | None
+    end_at: datetime | None
+    gpu_hours: States
+    primary_cause: Cause
+    savings_usd: list[float] | None
+
+
+class JobPage(Period):
+    """Jobs with GPU time in the period, by wasted dollars; `totals` is of all of them, on every page."""
+
+    totals: Figures
+    rows: list[JobRow]
+    next_cursor: str | None
+
+
+class GPUShare(Figures):
+    uuid: str
+    label: str
+
+
+class JobDetail(Period, JobRow):
+    """One job in the period, and each GPU that it held."""
+
+    gpus: list[GPUShare]
+
+
+class NodeRow(Figures):
+    name: str
+    labels: dict[str, Any]
+    window_s: int
+    last_at: datetime | None
+    last_received_at: datetime | None
+    agent: dict[str, Any]
+    gpu_count: int
+
+
+class NodePage(Period):
+    totals: Figures
+    rows: list[NodeRow]
+    next_cursor: str | None
+
+
+class Instance(Schema):
+    uuid: str
+    mig_profile: str
+
+
+class GPURow(Figures):
+    """A GPU, its MIG instances in it. Asked for by its own UUID an instance has a parent_uuid; its figures are a part of the parent's."""
+
+    uuid: str
+    node: str
+    index: int | None
+    gpu_model: str | None
+    driver_model_name: str
+    memory_total_bytes: int | None
+    power_limit_w: float | None
+    sm_count: int | None
+    parent_uuid: str | None
+    mig_profile: str
+    instances: list[Instance]
+    persistence: bool | None
+    unread: dict[str, Any]
+    first_at: datetime | None
+    last_at: datetime | None
+    retired_at: datetime | None
+
+
+class GPUPage(Period):
+    totals: Figures
+    rows: list[GPURow]
+    next_cursor: str | None
+
+
+class RateSpan(Schema):
+    usd_per_gpu_hour: float
+    is_example: bool
+    valid_from: datetime
+    valid_to: datetime | None
+
+
+class GPUDetail(Period, GPURow):
+    """One GPU in the period, and what it cost per hour from when to when."""
+
+    rates: list[RateSpan]
+
+
+class Series(Schema):
+    """Points at start_ms[i]; values[metric][i] is null where nothing was read."""
+
+    uuid: str
+    start_ms: list[int]
+    step_s: int
+    values: dict[str, list[float | None]]
+
+
+class RateRow(RateSpan):
+    id: int
+    gpu_model: str | None
+    node: str | None
+    source: str
+    source_date: date | None
+
+
+class RatePage(Schema):
+    rows: list[RateRow]
+    next_cursor: str | None
+
+
+class IncidentRow(Schema):
+    id: int
+    rule: str
+    condition: str
+    subject: str
+    opened_at: datetime
+    updated_at: datetime
+    resolved_at: datetime | None
+    facts: dict[str, Any]
+
+
+class IncidentPage(Schema):
+    """Incidents that were open at some moment of the period, the newest first."""
+
+    rows: list[IncidentRow]
+    next_cursor: str | None
+
+
+class ReportRow(Schema):
+    id: int
+    kind: str
+    start: datetime
+    end: datetime
+    computed_at: datetime
+    content: Any
+
+
+class ReportPage(Schema):
+    """Computed reports that overlap the period, the newest first."""
+
+    rows: list[ReportRow]
+    next_cursor: str | None

@@ -1,0 +1,15 @@
+"""The read API under /api/v1, /metrics, /healthz and /readyz. Ingest's /api/v1/batches and /enroll stand before these."""
+
+from django.urls import path
+
+from fleetwatch.api import views
+from fleetwatch.api.reading import api
+
+urlpatterns = [
+    path("healthz", views.healthz, name="healthz"),
+    path("readyz", views.readyz, name="readyz"),
+    path("metrics", views.metrics, name="metrics"),
+    path("api/v1/openapi.json", views.openapi, name="api-openapi"),
+    path("api/v1/docs", views.docs, name="api-docs"),
+    path("api/v1/", api.urls),
+]

@@ -1,0 +1,185 @@
+"""/fleet/summary and /waste, against values worked out by hand."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, a_run, an_entry
+
+pytestmark = pytest.mark.django_db
+
+STATES = {"useful", "underused", "stalled", "idle", "starting", "orphaned", "free", "unavailable", "unobserved"}
+
+
+def a_small_fleet():
+    """Two GPUs for one hour: 3.60 and 7.20 dollars."""
+    first, second = a_gpu(node="gpu-01", model="H100 SXM"), a_gpu(node="gpu-02", model="L4")
+    a_rate("3.60", gpu=first)
+    a_rate("7.20", gpu=second, is_example=True)
+    ann, bob = a_job(key="slurm/della/1", user="ann", team="nlp"), a_job(key="slurm/della/2", user="bob", team="vision")
+    an_entry(first, "useful", 1_800_000, job=ann, efficiency_source="sensors", energy_j=1_000_000.0)
+    an_entry(first, "idle", 1_200_000, job=ann, tier="certain")
+    an_entry(first, "unobserved", 600_000)
+    an_entry(second, "stalled", 900_000, job=bob, tier="probable")
+    an_entry(second, "free", 2_700_000, tier="potential")
+
+
+def test_the_summary_is_the_fleet_in_milliseconds_and_dollars(api):
+    a_small_fleet()
+
+    answer = api.get("/api/v1/fleet/summary").json()
+
+    assert answer["capacity_ms"] == 2 * HOUR_MS
+    assert set(answer["states"]) == STATES
+    assert sum(answer["states"].values()) == answer["capacity_ms"]
+    assert answer["states"]["idle"] == 1_200_000
+    assert answer["coverage"] == pytest.approx(6_600_000 / 7_200_000)
+    assert answer["cost_usd"]["total"] == 10.8
+    assert answer["cost_usd"]["states"] == dict.fromkeys(STATES, 0) | {
+        "useful": 1.8,
+        "idle": 1.2,
+        "unobserved": 0.6,
+        "stalled": 1.8,
+        "free": 5.4,
+    }
+    assert answer["waste"] == {
+        "certain": {"gpu_hours": pytest.approx(1 / 3), "usd": 1.2},
+        "probable": {"gpu_hours": 0.25, "usd": 1.8},
+        "potential": {"gpu_hours": 0.75, "usd": 5.4},
+        "wasted": {"gpu_hours": pytest.approx(7 / 12), "usd": 3.0},
+    }
+    assert answer["has_example_rates"] is True
+    assert answer["energy_j"] == 1_000_000
+    assert answer["unpriced_ms"] == 0
+
+
+def test_the_default_period_is_the_last_24_hours(api):
+    answer = api.get("/api/v1/fleet/summary").json()
+
+    assert (answer["from"], answer["to"]) == ("2026-11-02T00:00:00Z", "2026-11-03T00:00:00Z")
+    assert (answer["capacity_ms"], answer["coverage"], answer["energy_j"], answer["efficiency"]) == (0, None, None, None)
+
+
+def test_an_answer_says_which_hours_it_covers(api):
+    gpu = a_gpu()
+    an_entry(gpu, start=HOUR)
+    an_entry(gpu, start=HOUR + timedelta(hours=1))
+
+    answer = api.get("/api/v1/fleet/summary?from=2026-11-02T09:10&to=2026-11-02T09:20Z").json()
+
+    assert (answer["from"], answer["to"]) == ("2026-11-02T09:10:00Z", "2026-11-02T09:20:00Z")
+    assert (answer["covered_from"], answer["covered_to"]) == ("2026-11-02T09:00:00Z", "2026-11-02T10:00:00Z")
+    assert answer["capacity_ms"] == HOUR_MS
+
+
+def test_the_summary_says_what_the_fleet_costs_now(api):
+    gpu = a_gpu(last_ms=1_793_664_000_000)
+    a_rate("2.50", gpu=gpu)
+    now_ms = 1_793_664_000_000  # 2026-11-03T00:00Z
+    a_run(gpu, job=a_job(), condition="quiet", start_ms=now_ms - HOUR_MS, end_ms=now_ms, state_ms={"idle": HOUR_MS})
+
+    now = api.get("/api/v1/fleet/summary").json()["now"]
+
+    assert (now["usd_per_hour"], now["gpus"], now["allocated_gpus"], now["idle_gpus"], now["idle_usd_per_hour"]) == (2.5, 1, 1, 1, 2.5)
+
+
+def test_waste_by_team_is_sorted_by_dollars_and_sums_to_its_total(api):
+    a_small_fleet()
+
+    answer = api.get("/api/v1/waste?group_by=team").json()
+
+    assert [(row["key"], row["waste"]["wasted"]["usd"], row["cost_usd"]["total"]) for row in answer["rows"]] == [
+        ("vision", 1.8, 1.8),
+        ("nlp", 1.2, 3.0),
+        ("", 0, 6.0),
+    ]
+    assert answer["totals"]["cost_usd"]["total"] == 10.8
+    assert answer["totals"]["coverage"] == pytest.approx(6_600_000 / 7_200_000)
+    assert answer["next_cursor"] is None
+
+
+def test_rows_sum_to_the_total_to_the_micro_dollar(api):
+    gpu = a_gpu()
+    a_rate("1.000001", gpu=gpu)
+    for _ in range(7):
+        an_entry(gpu, "idle", 333_333, job=a_job(), tier="certain")
+
+    answer = api.get("/api/v1/waste?group_by=job").json()
+
+    # 7 x 333333 ms x 1.000001 / 3600000 = 0.64814814..; a row alone is 0.0925926.., which rounds to 0.092593, and 7 of those to 0.648151
+    assert answer["totals"]["cost_usd"]["total"] == 0.648148
+    for money in (lambda row: row["cost_usd"]["total"], lambda row: row["waste"]["certain"]["usd"]):
+        assert round(sum(money(row) for row in answer["rows"]) * 1e6) == round(money(answer["totals"]) * 1e6)
+    for row in answer["rows"]:
+        assert round(sum(row["cost_usd"]["states"].values()) * 1e6) == round(row["cost_usd"]["total"] * 1e6)
+
+
+@pytest.mark.parametrize(
+    ("group_by", "keys"),
+    [
+        ("team", {"nlp", "vision", ""}),
+        ("user", {"ann", "bob", ""}),
+        ("job", {"slurm/della/1", "slurm/della/2", ""}),
+        ("node", {"gpu-01", "gpu-02"}),
+        ("gpu_model", {"H100 SXM", "L4"}),
+        ("cause", {"undetermined"}),
+    ],
+)
+def test_waste_is_grouped_as_asked(api, group_by, keys):
+    a_small_fleet()
+
+    answer = api.get(f"/api/v1/waste?group_by={group_by}").json()
+
+    assert {row["key"] for row in answer["rows"]} == keys
+    assert sum(row["capacity_ms"] for row in answer["rows"]) == answer["totals"]["capacity_ms"]
+
+
+def test_causes_explain_idle_stalled_and_underused_time_and_nothing_else(api):
+    a_small_fleet()
+
+    [row] = api.get("/api/v1/waste?group_by=cause").json()["rows"]
+
+    assert row["capacity_ms"] == 1_200_000 + 900_000
+    assert row["cost_usd"]["total"] == 3.0
+    assert row["waste"]["potential"]["usd"] == 0
+
+
+def test_waste_can_be_narrowed(api):
+    a_small_fleet()
+
+    rows = api.get("/api/v1/waste?group_by=job&team=nlp").json()["rows"]
+
+    assert [row["key"] for row in rows] == ["slurm/della/1"]
+
+
+def test_pages_follow_each_other_without_gap_or_repeat_and_keep_their_period(api):
+    gpu = a_gpu()
+    for number in range(5):
+        an_entry(gpu, "idle", 1000 * (number + 1), job=a_job(key=f"k{number}"), tier="certain")
+
+    seen, cursor = [], ""
+    while cursor is not None:
+        answer = api.get(f"/api/v1/waste?group_by=job&limit=2&from=now-7d&to=now&cursor={cursor}").json()
+        seen.append([row["key"] for row in answer["rows"]])
+        cursor = answer["next_cursor"]
+
+    assert seen == [["k4", "k3"], ["k2", "k1"], ["k0"]]
+    assert (answer["from"], answer["to"]) == ("2026-10-27T00:00:00Z", "2026-11-03T00:00:00Z")
+
+
+@pytest.mark.parametrize("gpus", [1, 50])
+def test_the_number_of_queries_does_not_grow_with_the_fleet(api, django_assert_max_num_queries, gpus):
+    for number in range(gpus):
+        an_entry(a_gpu(node=f"gpu-{number}"), "idle", job=a_job(), tier="certain")
+    api.get("/api/v1/fleet/summary")
+
+    with django_assert_max_num_queries(6):
+        api.get("/api/v1/fleet/summary")
+    with django_assert_max_num_queries(8):
+        api.get("/api/v1/waste?group_by=job")
+    with django_assert_max_num_queries(9):
+        api.get("/api/v1/jobs")
+    with django_assert_max_num_queries(11):
+        api.get("/api/v1/nodes")
+    with django_assert_max_num_queries(11):
+        api.get("/api/v1/gpus")
