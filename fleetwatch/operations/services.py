@@ -30,13 +30,18 @@ def record_run(name: str, *, clock: Callable[[], datetime] = timezone.now) -> It
     try:
         yield did
     except Exception as error:
-        # the database itself may be what failed: write on a connection that works
-        connection.close_if_unusable_or_obsolete()
+        _drop_dead_connection()
         text = f"{type(error).__name__}: {error}".replace("\x00", "")[:MAX_ERROR_CHARACTERS]
         _finish(run, ok=False, did=did, error=text, now=clock())
         log.warning("run failed", name=name, error=text)
         raise
     _finish(run, ok=True, did=did, error="", now=clock())
+
+
+def _drop_dead_connection() -> None:
+    """The database itself may be what failed: what follows then gets a connection that works."""
+    if connection.errors_occurred and not connection.in_atomic_block and not connection.is_usable():
+        connection.close()
 
 
 def _finish(run: JobRun, *, ok: bool, did: dict[str, Any], error: str, now: datetime) -> None:

@@ -1,0 +1,12 @@
+import pytest
+from django.core.cache import cache
+
+
+@pytest.fixture(autouse=True)
+def _no_memory_of_attempts():
+    cache.clear()
+
+
+@pytest.fixture(autouse=True)
+def _static_files_without_manifest(settings):
+    settings.STORAGES = settings.STORAGES | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}

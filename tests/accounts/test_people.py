@@ -1,0 +1,114 @@
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import PermissionDenied
+from django.http import HttpResponse
+from django.test import RequestFactory
+from django.urls import NoReverseMatch, reverse
+
+from fleetwatch.accounts.models import Organisation, Team, User
+from fleetwatch.accounts.permissions import admin_required, can_administer
+from fleetwatch.accounts.selectors import organisation, zone
+from fleetwatch.accounts.services import ensure_admin, ensure_teams
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_first_admin_gets_a_random_password_once():
+    first, second = ensure_admin(None), ensure_admin(None)
+
+    admin = User.objects.get()
+    assert second is None
+    assert len(first) >= 20
+    assert admin.check_password(first)
+    assert (admin.username, admin.role, admin.is_staff, admin.is_superuser) == ("admin", "admin", False, False)
+
+
+def test_the_first_admin_takes_the_given_password():
+    assert ensure_admin("correct horse battery") == "correct horse battery"
+    assert User.objects.get().check_password("correct horse battery")
+
+
+def test_an_instance_with_another_admin_is_left_alone():
+    User.objects.create_user("ann", role=User.Role.ADMIN)
+
+    assert ensure_admin("x") is None
+    assert not User.objects.filter(username="admin").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "may"),
+    [
+        ({"role": "admin"}, True),
+        ({"role": "viewer"}, False),
+        ({"role": "viewer", "is_superuser": True}, True),
+        ({"role": "viewer", "is_staff": True}, False),
+        ({"role": "admin", "is_active": False}, False),
+    ],
+)
+def test_who_may_administer(fields, may):
+    assert can_administer(User(username="ann", **fields)) is may
+
+
+def test_a_visitor_may_not_administer():
+    assert not can_administer(AnonymousUser())
+
+
+def test_the_door_for_admins():
+    request = RequestFactory().get("/settings?tab=rates")
+    view = admin_required(lambda request: HttpResponse("in"))
+
+    request.user = AnonymousUser()
+    assert view(request).url == "/accounts/login/?next=/settings%3Ftab%3Drates"
+    request.user = User(username="ann", role="viewer")
+    with pytest.raises(PermissionDenied):
+        view(request)
+    request.user = User(username="ann", role="admin")
+    assert view(request).content == b"in"
+
+
+def test_there_is_one_organisation():
+    assert organisation() == organisation()
+    assert zone() == ZoneInfo("UTC")
+    Organisation.objects.update(time_zone="Asia/Kolkata")
+    assert zone() == ZoneInfo("Asia/Kolkata")
+
+
+def test_teams_are_made_on_sight():
+    Team.objects.create(slug="nlp", name="Language")
+
+    ids = ensure_teams({"nlp", "vision"})
+
+    assert ids == dict(Team.objects.values_list("slug", "id"))
+    assert Team.objects.get(slug="nlp").name == "Language"
+    assert Team.objects.get(slug="vision").name == "vision"
+
+
+@pytest.mark.parametrize("name", ["account_signup", "account_reset_password", "account_email", "account_set_password"])
+def test_nobody_signs_up_and_no_e_mail_goes_out(name):
+    with pytest.raises(NoReverseMatch):
+        reverse(name)
+
+
+def test_log_in_and_out(client):
+    User.objects.create_user("ann", password="correct horse battery")
+
+    wrong = client.post(reverse("account_login"), {"login": "ann", "password": "x"})
+    right = client.post(reverse("account_login"), {"login": "ann", "password": "correct horse battery"})
+    left = client.post(reverse("account_logout"))
+
+    assert wrong.status_code == 200
+    assert (right.status_code, right.url) == (302, "/")
+    assert left.status_code == 302
+    assert "_auth_user_id" not in client.session
+
+
+def test_guessing_passwords_is_slowed_down(client):
+    User.objects.create_user("ann", password="correct horse battery")
+    for _ in range(5):
+        client.post(reverse("account_login"), {"login": "ann", "password": "x"})
+
+    client.post(reverse("account_login"), {"login": "ann", "password": "correct horse battery"})
+
+    assert "_auth_user_id" not in client.session
