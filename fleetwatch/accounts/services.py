@@ -3,11 +3,12 @@
 import hashlib
 import secrets
 from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from django.db import transaction
 from django.db.models import Q
 
-from fleetwatch.accounts.models import ApiToken, Team, User
+from fleetwatch.accounts.models import ApiToken, Organisation, Team, User
 
 ADMIN = "admin"
 SCOPES = ("read",)
@@ -90,3 +91,8 @@ def ensure_teams(slugs: set[str]) -> dict[str, int]:
         Team.objects.bulk_create([Team(slug=slug, name=slug) for slug in sorted(missing)], ignore_conflicts=True)
         ids = dict(Team.objects.filter(slug__in=slugs).values_list("slug", "id"))
     return ids
+
+
+def set_organisation(*, name: str, time_zone: ZoneInfo) -> None:
+    """The organisation's name and zone. Another zone moves the cuts of the ledger: the caller has its hours posted again."""
+    Organisation.objects.update_or_create(pk=1, defaults={"name": name, "time_zone": time_zone.key})

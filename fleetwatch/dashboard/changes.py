@@ -1,0 +1,231 @@
+"""What the settings page can change: one function per form, by name. Each calls one service.
+
+A change gives back a sentence and, where a secret was made, the secret: it is shown once.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal, InvalidOperation
+from zoneinfo import ZoneInfo, available_timezones
+
+from django.shortcuts import get_object_or_404
+
+from fleetwatch.accounts import services as accounts
+from fleetwatch.accounts.models import User
+from fleetwatch.accounts.selectors import organisation, zone
+from fleetwatch.alerts import services as alerts
+from fleetwatch.alerts.models import Rule
+from fleetwatch.costs import services as costs
+from fleetwatch.costs.models import Rate
+from fleetwatch.dashboard import numbers
+from fleetwatch.ingest import tokens
+from fleetwatch.inventory.models import GPU, GPUModel, Node
+from fleetwatch.lib.intervals import floor_hour
+from fleetwatch.notify import services as notify
+from fleetwatch.notify.models import Channel
+from fleetwatch.notify.transports.base import ConfigError
+from fleetwatch.telemetry import services as telemetry
+
+Post = Mapping[str, str]
+MAX_TTL_DAYS = 366
+
+
+class RefusedError(Exception):
+    """A form that can't be taken; `errors` says per field what to change ("" = the form as a whole)."""
+
+    def __init__(self, errors: Mapping[str, str]) -> None:
+        super().__init__("; ".join(errors.values()))
+        self.errors = dict(errors)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was done, for people; `secret` is shown once, `secret_kind` says how it is used."""
+
+    text: str
+    secret: str = ""
+    secret_kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A form as it was sent, by whom and when."""
+
+    post: Post
+    user: User
+    now: datetime
+
+    def text(self, name: str, *, needed: str = "") -> str:
+        """The field, trimmed. Raises RefusedError with `needed` when it is empty."""
+        value = self.post.get(name, "").strip()
+        if needed and not value:
+            raise RefusedError({name: needed})
+        return value
+
+    def number(self, name: str, *, low: int, high: int) -> int:
+        """The field as a whole number in [low, high]. Raises RefusedError."""
+        value = self.text(name)
+        if not value.isascii() or not value.isdecimal() or not low <= int(value[:9]) <= high:
+            raise RefusedError({name: f"A whole number from {low} to {high}, please."})
+        return int(value)
+
+
+def set_rate(asked: Asked) -> Done:
+    subject = _rate_subject(asked.text("subject", needed="Choose a GPU model or a node."))
+    try:
+        amount = Decimal(asked.text("usd", needed="How many dollars per GPU-hour?").removeprefix("$"))
+    except InvalidOperation:
+        raise RefusedError({"usd": "A number of dollars, please, like 2.49."}) from None
+    try:
+        costs.set_rate(subject, amount, valid_from=_valid_from(asked), now=asked.now, source=asked.text("source") or "set by hand")
+    except costs.RateError as error:
+        raise RefusedError({{"usd_per_gpu_hour": "usd", "valid_from": "since"}.get(error.field, ""): str(error)}) from error
+    return Done(f"{subject.name} costs {numbers.usd(amount)} per GPU-hour. Every page shows it at once.")
+
+
+def withdraw_rate(asked: Asked) -> Done:
+    rate = get_object_or_404(Rate, pk=asked.number("id", low=1, high=2**31))
+    costs.withdraw_rate(rate)
+    return Done("The rate was withdrawn; the one before it holds again.")
+
+
+def _rate_subject(text: str) -> GPUModel | Node:
+    kind, _, key = text.partition(":")
+    subject = (GPUModel if kind == "model" else Node).objects.filter(pk=int(key) if key.isdecimal() else -1).first()
+    if subject is None:
+        raise RefusedError({"subject": "Choose a GPU model or a node."})
+    return subject
+
+
+def _valid_from(asked: Asked) -> datetime:
+    since = asked.text("since")
+    if since == "beginning":
+        return costs.BEGINNING
+    if not since:
+        return floor_hour(asked.now)
+    try:
+        return datetime.combine(date.fromisoformat(since), time.min, tzinfo=zone()).astimezone(UTC)
+    except ValueError:
+        raise RefusedError({"since": "A date, please, like 2026-11-01."}) from None
+
+
+def create_channel(asked: Asked) -> Done:
+    kind = asked.text("kind")
+    name = asked.text("name") or kind
+    try:
+        channel = notify.create_channel(kind, name, asked.post, now=asked.now, gets_digest=asked.text("gets_digest") == "on")
+    except ConfigError as error:
+        raise RefusedError(error.errors) from error
+    except ValueError as error:
+        raise RefusedError({"": str(error)}) from error
+    return Done(f"The channel {channel.name} was added. Send a test to see that it works.")
+
+
+def test_channel(asked: Asked) -> Done:
+    channel = _channel(asked)
+    result = notify.test_send(channel, asked.now)
+    if not result.ok:
+        raise RefusedError({"": f"The test to {channel.name} did not arrive: {result.text}"})
+    return Done(f"The test was sent to {channel.name}: {result.text}")
+
+
+def toggle_channel(asked: Asked) -> Done:
+    channel = _channel(asked)
+    notify.set_enabled(channel, not channel.is_enabled)
+    return Done(f"{channel.name} is switched {'on' if channel.is_enabled else 'off'}.")
+
+
+def delete_channel(asked: Asked) -> Done:
+    channel = _channel(asked)
+    notify.delete_channel(channel)
+    return Done(f"{channel.name} was removed.")
+
+
+def _channel(asked: Asked) -> Channel:
+    return get_object_or_404(Channel, pk=asked.number("id", low=1, high=2**31))
+
+
+def create_agent_token(asked: Asked) -> Done:
+    node = asked.text("node", needed="Which node is it for?")
+    try:
+        return Done(f"A token for {node}:", tokens.create_agent_token(node, asked.now), "agent")
+    except ValueError as error:
+        raise RefusedError({"node": str(error)}) from error
+
+
+def revoke_agent_token(asked: Asked) -> Done:
+    tokens.revoke_agent_token(asked.number("id", low=1, high=2**31), asked.now)
+    return Done("The agent token was revoked; its node can enrol again.")
+
+
+def create_enrollment_token(asked: Asked) -> Done:
+    uses = asked.number("uses", low=1, high=tokens.MAX_USES)
+    days = asked.number("days", low=1, high=MAX_TTL_DAYS)
+    text = tokens.create_enrollment_token(asked.now, uses=uses, ttl=timedelta(days=days))
+    return Done(
+        f"Run this on {'the host' if uses == 1 else f'up to {uses} hosts'}, within {days} day{'' if days == 1 else 's'}:",
+        text,
+        "enrollment",
+    )
+
+
+def revoke_enrollment_token(asked: Asked) -> Done:
+    tokens.revoke_enrollment_token(asked.number("id", low=1, high=2**31), asked.now)
+    return Done("The enrolment token was revoked; agents that it let in stay.")
+
+
+def create_api_token(asked: Asked) -> Done:
+    name = asked.text("name", needed="What will use it?")
+    return Done(f"An API token for {name}:", accounts.create_api_token(asked.user, scope="read", now=asked.now, name=name[:100]), "api")
+
+
+def revoke_api_token(asked: Asked) -> Done:
+    accounts.revoke_api_token(asked.number("id", low=1, high=2**31), asked.now)
+    return Done("The API token was revoked.")
+
+
+def set_organisation(asked: Asked) -> Done:
+    """A zone whose midnight is no UTC hour moves the ledger's cuts: then all hours are posted again."""
+    name = asked.text("name", needed="What is it called?")
+    chosen = asked.text("time_zone")
+    if chosen not in available_timezones():
+        raise RefusedError({"time_zone": "An IANA name, please, like Europe/Berlin."})
+    before = organisation().time_zone
+    accounts.set_organisation(name=name[:100], time_zone=ZoneInfo(chosen))
+    if chosen == before:
+        return Done("Saved.")
+    for node_id, first_ms, last_ms in GPU.objects.filter(first_ms__isnull=False, last_ms__isnull=False).values_list(
+        "node_id", "first_ms", "last_ms"
+    ):
+        if first_ms < last_ms:
+            telemetry.touch_hours(node_id, [(first_ms, last_ms)], received_at=asked.now)
+    return Done(f"Days now begin at midnight in {chosen}. The ledger is cut there again; this takes some minutes.")
+
+
+def set_rule(asked: Asked) -> Done:
+    rule = get_object_or_404(Rule, pk=asked.number("id", low=1, high=2**31))
+    minutes = asked.number("threshold", low=1, high=1_000_000)
+    try:
+        alerts.set_rule(rule, threshold=float(minutes), is_enabled=asked.text("is_enabled") == "on", channels=list(rule.channels.all()))
+    except ValueError as error:
+        raise RefusedError({"threshold": str(error)}) from error
+    return Done(f"{rule.name}: from {minutes} minutes on." if rule.is_enabled else f"{rule.name} is switched off.")
+
+
+CHANGES: dict[str, Callable[[Asked], Done]] = {
+    "rate": set_rate,
+    "rate-withdraw": withdraw_rate,
+    "channel": create_channel,
+    "channel-test": test_channel,
+    "channel-toggle": toggle_channel,
+    "channel-delete": delete_channel,
+    "agent-token": create_agent_token,
+    "agent-token-revoke": revoke_agent_token,
+    "enrollment": create_enrollment_token,
+    "enrollment-revoke": revoke_enrollment_token,
+    "api-token": create_api_token,
+    "api-token-revoke": revoke_api_token,
+    "organisation": set_organisation,
+    "rule": set_rule,
+}

@@ -1,0 +1,140 @@
+"""Every chart by name: its figure, and the same rows as a table and as CSV."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.selectors import Scope
+from fleetwatch.dashboard import figures, maps, series, words
+from fleetwatch.dashboard.figures import Figure, Line
+from fleetwatch.dashboard.period import Period
+from fleetwatch.inventory.models import GPU
+from fleetwatch.telemetry import frames
+
+Params = Mapping[str, str]
+Cell = str | float | None
+
+
+class NoSuchChart(LookupError):
+    """There is no chart of that name, or not of that subject."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart: what is drawn, and the numbers it is drawn from (None = not known)."""
+
+    title: str
+    figure: Figure
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+
+def build(name: str, params: Params, period: Period) -> Chart:
+    """The chart `name` of the subject that the parameters name, over the period. Raises NoSuchChart."""
+    if name not in CHARTS:
+        raise NoSuchChart(name)
+    return CHARTS[name](params, period)
+
+
+def _spend(params: Params, period: Period) -> Chart:
+    scope = Scope(**{key: params[key] for key in ("node", "gpu", "job", "user", "team", "gpu_model") if params.get(key)})
+    buckets = costs.dollars_over_time(period.interval, period.timeframe.step, scope=scope)
+    starts = [bucket.start.astimezone(period.zone) for bucket in buckets]
+    dollars = {state: [round(float(bucket.totals.cost_by_state[state]), 6) for bucket in buckets] for state in words.NAMES}
+    rows = [[_text(start), *(dollars[state][index] for state in words.NAMES)] for index, start in enumerate(starts)]
+    columns = [f"Start ({period.zone})", *(f"{state.label} $" for state in words.STATES)]
+    figure = figures.dollars_by_state(starts, dollars, step=period.timeframe.step)
+    return Chart(f"Dollars per {period.timeframe.step} by state", figure, columns, rows)
+
+
+def _fleet(params: Params, period: Period) -> Chart:
+    metric = params.get("metric", "state")
+    if metric not in maps.METRICS:
+        raise NoSuchChart(metric)
+    heat = maps.heat_map(metric, period.interval, period.zone)
+    title = f"{maps.METRICS[metric].label} of every GPU"
+    figure = figures.state_map(heat) if metric == "state" else figures.metric_map(heat, metric=metric)
+    columns = ["GPU", *(_text(start) for start in heat.starts)]
+    rows = [[label, *(_map_cell(metric, cell) for cell in cells)] for label, cells in zip(heat.labels, heat.cells, strict=True)]
+    return Chart(title, figure, columns, rows)
+
+
+def _map_cell(metric: str, cell: float | None) -> Cell:
+    return words.STATES[int(cell)].name if metric == "state" and cell is not None else cell
+
+
+@dataclass(frozen=True, slots=True)
+class _Metric:
+    """Columns of the frames drawn in one chart, with the labels and tokens of their lines."""
+
+    title: str
+    lines: tuple[tuple[str, str, str], ...]  # column, label, token
+    y_format: str
+    unit: str = ""
+    scale: float = 1.0
+
+
+METRICS = {
+    "gpu-util": _Metric(
+        "Utilisation",
+        (("util_mean", "kernel running", "accent"), ("sm_active", "SM active", "useful"), ("tensor_active", "tensor active", "orphaned")),
+        ".0%",
+    ),
+    "gpu-power": _Metric("Power", (("power_w", "board power", "stalled"),), ".0f", " W"),
+    "gpu-memory": _Metric("Memory used", (("memory_used_bytes", "memory", "starting"),), ".0f", " GiB", 1 / 1024**3),
+    "gpu-temperature": _Metric(
+        "Temperature", (("temperature_c", "GPU", "idle"), ("memory_temperature_c", "memory", "orphaned")), ".0f", " °C"
+    ),
+}
+
+
+def _gpu_series(metric: _Metric, params: Params, period: Period) -> Chart:
+    gpu = GPU.objects.select_related("node").filter(uuid=params.get("gpu", "")).first()
+    if gpu is None:
+        raise NoSuchChart(params.get("gpu", ""))
+    first_ms, last_ms = period.interval.start_ms, period.interval.end_ms
+    # a step shorter than a window would draw holes between windows
+    step_ms = 1000 * max(period.timeframe.step_s, gpu.node.window_s)
+    first_ms -= first_ms % step_ms
+    frame = frames.read(gpu.node_id, first_ms, last_ms, [column for column, _, _ in metric.lines])
+    mine = frame.gpu_id == gpu.pk
+    span = {"first_ms": first_ms, "last_ms": last_ms, "step_ms": step_ms}
+    lines = []
+    for column, label, token in metric.lines:
+        if column not in frame.columns:
+            continue
+        values = series.resample(frame.start_ms[mine], frame.observed_ms[mine], frame.columns[column][mine] * metric.scale, **span)
+        if any(value is not None for value in values):
+            lines.append(Line(label, values, token))
+    starts = _starts(first_ms, last_ms, step_ms, period)
+    rows = [[_text(start), *(line.values[index] for line in lines)] for index, start in enumerate(starts)]
+    columns = [f"Start ({period.zone})", *(f"{metric.title}: {line.name}{metric.unit}" for line in lines)]
+    top = 1.0 if metric.y_format == ".0%" else None
+    return Chart(metric.title, figures.series(starts, lines, y_format=metric.y_format, unit=metric.unit, top=top), columns, rows)
+
+
+def _starts(first_ms: int, last_ms: int, step_ms: int, period: Period) -> list[datetime]:
+    first = period.interval.start - timedelta(milliseconds=period.interval.start_ms - first_ms)
+    return [(first + timedelta(milliseconds=at - first_ms)).astimezone(period.zone) for at in range(first_ms, last_ms, step_ms)]
+
+
+def _text(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}".removesuffix(":00")
+
+
+def _series_of(metric: _Metric) -> Callable[[Params, Period], Chart]:
+    return lambda params, period: _gpu_series(metric, params, period)
+
+
+CHARTS: dict[str, Callable[[Params, Period], Chart]] = {
+    "spend": _spend,
+    "fleet": _fleet,
+    **{name: _series_of(metric) for name, metric in METRICS.items()},
+}
+
+
+def as_json(chart: Chart) -> dict[str, Any]:
+    """What charts.js draws."""
+    return {"title": chart.title, **chart.figure}

@@ -1,0 +1,144 @@
+"""Rows -> Plotly figures, as plain dicts. Pure. Colours are names of tokens in `meta`; charts.js puts the theme's in.
+
+A missing value is None: a gap in the line, a hole in the map.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from fleetwatch.dashboard import words
+
+Figure = dict[str, Any]
+Value = float | None
+
+AREA_MAX_BARS = 62  # up to two months of days are bars: a day is one figure, not a slope
+# metric -> token of the full colour
+METRIC_TOKENS = {"util": "useful", "power": "stalled", "memory": "starting"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a series chart; `token` names its colour."""
+
+    name: str
+    values: Sequence[Value]
+    token: str = "accent"
+    is_dashed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """Cells of a heat map: one row per GPU from top to bottom, one column per step."""
+
+    labels: Sequence[str]
+    starts: Sequence[datetime]
+    cells: Sequence[Sequence[Value]]
+    links: Sequence[str] = field(default_factory=tuple)
+
+
+def dollars_by_state(starts: Sequence[datetime], dollars: Mapping[str, Sequence[float]], *, step: str) -> Figure:
+    """Stacked dollars per hour (an area) or per day (bars), the states in their order from below."""
+    x = [_iso(start) for start in starts]
+    unit = "hour" if step == "hour" else "day"
+    traces = []
+    for state in words.STATES:
+        y = list(dollars.get(state.name, ()))
+        if not any(y):
+            continue
+        common = {"name": state.label, "x": x, "y": y, "meta": {"token": state.name}, "hovertemplate": "%{y:$,.2f}"}
+        if step == "day" and len(x) <= AREA_MAX_BARS:
+            traces.append(common | {"type": "bar", "marker": {"pattern": _pattern(state.name)}})
+        else:
+            traces.append(
+                common
+                | {"type": "scatter", "mode": "lines", "stackgroup": "states", "line": {"width": 0}, "fillpattern": _pattern(state.name)}
+            )
+    layout = _layout(y_format="$,.3~s", hover="x unified") | {"barmode": "stack", "bargap": 0.25}
+    layout["meta"] = {"y": f"dollars per {unit}"}
+    return {"data": traces, "layout": layout}
+
+
+def state_map(heat: HeatMap) -> Figure:
+    """GPU × time in the states' colours; a cell is the index of its state in the order of the states."""
+    top = len(words.NAMES) - 1
+    labels = [[None if cell is None else words.STATES[int(cell)].label for cell in row] for row in heat.cells]
+    trace = _heat(heat) | {"zmin": -0.5, "zmax": top + 0.5, "text": labels, "hovertemplate": "%{y}<br>%{x}<br>%{text}<extra></extra>"}
+    trace["meta"] = {"steps": list(words.NAMES)}
+    return {"data": [trace], "layout": _map_layout(len(heat.labels))}
+
+
+def metric_map(heat: HeatMap, *, metric: str) -> Figure:
+    """GPU × time from light (0) to full colour (1); the metrics are ratios."""
+    trace = _heat(heat) | {"zmin": 0, "zmax": 1, "hovertemplate": "%{y}<br>%{x}<br>%{z:.0%}<extra></extra>"}
+    trace["meta"] = {"ramp": METRIC_TOKENS[metric]}
+    return {"data": [trace], "layout": _map_layout(len(heat.labels))}
+
+
+def series(starts: Sequence[datetime], lines: Sequence[Line], *, y_format: str, unit: str = "", top: float | None = None) -> Figure:
+    """Lines over time; a None is a gap that nothing bridges. `top` fixes the axis, in the lines' unit."""
+    x = [_iso(start) for start in starts]
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": line.name,
+            "x": x,
+            "y": list(line.values),
+            "connectgaps": False,
+            "line": {"width": 1.5, "dash": "dot" if line.is_dashed else "solid", "shape": "hv"},
+            "meta": {"token": line.token},
+            "hovertemplate": f"%{{y:{y_format}}}{unit}",
+        }
+        for line in lines
+    ]
+    layout = _layout(y_format=y_format, hover="x unified", suffix=unit)
+    layout["yaxis"] |= {"rangemode": "tozero"} | ({"range": [0, top]} if top else {})
+    layout["showlegend"] = len(lines) > 1
+    return {"data": traces, "layout": layout}
+
+
+def _iso(moment: datetime) -> str:
+    """Wall clock of the moment's own zone: Plotly knows no zones, so the caller converts."""
+    return f"{moment:%Y-%m-%dT%H:%M:%S}"
+
+
+def _pattern(state: str) -> dict[str, Any]:
+    """Free and unobserved are hatched: they are nobody's work and nobody's waste."""
+    shape = {"free": "/", "unobserved": "\\"}.get(state, "")
+    return {"shape": shape, "size": 5, "solidity": 0.35} if shape else {"shape": ""}
+
+
+def _heat(heat: HeatMap) -> Figure:
+    return {
+        "type": "heatmap",
+        "x": [_iso(start) for start in heat.starts],
+        "y": list(heat.labels),
+        "z": [list(row) for row in heat.cells],
+        "customdata": [[link] * len(heat.starts) for link in heat.links] if heat.links else None,
+        "showscale": False,
+        "hoverongaps": False,
+        "xgap": 0,
+        "ygap": 1,
+    }
+
+
+def _map_layout(rows: int) -> Figure:
+    layout = _layout(y_format="", hover="closest")
+    # more labels than a row's height has room for would lie on each other
+    layout["yaxis"] |= {"autorange": "reversed", "showgrid": False, "type": "category", "showticklabels": rows <= 130}
+    layout["yaxis"] |= {"automargin": True} if rows <= 40 else {"automargin": True, "nticks": 32}
+    return layout
+
+
+def _layout(*, y_format: str, hover: str, suffix: str = "") -> Figure:
+    return {
+        "margin": {"l": 46, "r": 8, "t": 8, "b": 28},
+        "hovermode": hover,
+        "showlegend": False,
+        "dragmode": "zoom",
+        "xaxis": {"type": "date", "showgrid": False, "automargin": False, "nticks": 8, "hoverformat": "%a %-d %b, %H:%M"},
+        "yaxis": {"tickformat": y_format, "ticksuffix": suffix, "nticks": 5, "fixedrange": True, "zeroline": False},
+        "legend": {"orientation": "h", "y": 1.12, "x": 0},
+    }

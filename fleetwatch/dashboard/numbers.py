@@ -1,0 +1,107 @@
+"""Numbers for people: two or three significant digits, unit always there; None is a dash, never 0."""
+
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+
+UNKNOWN = "–"
+HOUR_MS = 3_600_000
+_GIB = 1024**3
+
+
+def _decimal(value: Decimal | float) -> Decimal:
+    return value if isinstance(value, Decimal) else Decimal(repr(value))
+
+
+def usd(value: Decimal | float | None) -> str:
+    """$0.42, $21.60, $4,310, $24.3k, $1.24M; what is above zero and below a cent is "<$0.01"."""
+    if value is None:
+        return UNKNOWN
+    amount = _decimal(value)
+    sign, size = ("−", -amount) if amount < 0 else ("", amount)
+    if 0 < size < Decimal("0.005"):
+        return f"{sign}<$0.01"
+    if size < Decimal("99.995"):
+        return f"{sign}${_round(size, 2)}"
+    if size < Decimal("9999.5"):
+        return f"{sign}${_round(size, 0):,}"
+    if size < Decimal("999500"):
+        return f"{sign}${_significant(size / 1000)}k"
+    return f"{sign}${_significant(size / 1_000_000)}M"
+
+
+def usd_exact(value: Decimal | float | None) -> str:
+    """The amount to the micro-dollar, for a title."""
+    return "not known" if value is None else f"${_round(_decimal(value), 6):,}"
+
+
+def gpu_hours(gpu_ms: float | None) -> str:
+    """GPU-hours without the unit's name: 0.42, 12.3, 57,800."""
+    if gpu_ms is None:
+        return UNKNOWN
+    hours = Decimal(int(gpu_ms)) / HOUR_MS
+    if 0 < hours < Decimal("0.005"):
+        return "<0.01"
+    return f"{_significant(hours):,}" if hours < 1000 else f"{_round(hours, -1 if hours < 10_000 else -2):,}"
+
+
+def gpu_hours_exact(gpu_ms: float | None) -> str:
+    """GPU-hours to six digits, for a title."""
+    return "not known" if gpu_ms is None else f"{_round(Decimal(int(gpu_ms)) / HOUR_MS, 6):,} GPU-hours"
+
+
+def percent(ratio: Decimal | float | None) -> str:
+    """41 %, 1.5 %, 98.4 %; what is not all is never shown as 100 %, what is something never as 0 %."""
+    if ratio is None:
+        return UNKNOWN
+    share = _decimal(ratio) * 100
+    if 0 < share < Decimal("0.05"):
+        return "<0.1 %"
+    if 10 <= share < 95 or share > 100:
+        return f"{_round(share, 0)} %"
+    tenths = share.quantize(Decimal("0.1"), ROUND_DOWN if share > 99 else ROUND_HALF_UP)
+    return f"{tenths:f} %".replace(".0 %", " %")
+
+
+def duration(milliseconds: float | None) -> str:
+    """12 s, 45 min, 3 h 20 min, 2 d 4 h."""
+    if milliseconds is None:
+        return UNKNOWN
+    seconds = int(milliseconds) // 1000
+    if seconds < 60:
+        return f"{seconds} s"
+    minutes = seconds // 60
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def gibibytes(count: float | None) -> str:
+    """61 GiB; 300 MiB below one."""
+    if count is None:
+        return UNKNOWN
+    return f"{_significant(Decimal(int(count)) / _GIB)} GiB" if count >= _GIB else f"{int(count) // 1024**2} MiB"
+
+
+def watts(power_w: float | None) -> str:
+    """613 W."""
+    return UNKNOWN if power_w is None else f"{power_w:.0f} W"
+
+
+def kilowatt_hours(energy_j: float | None) -> str:
+    """4.2 kWh."""
+    return UNKNOWN if energy_j is None else f"{_significant(_decimal(energy_j) / 3_600_000):,} kWh"
+
+
+def _round(value: Decimal, digits: int) -> Decimal:
+    rounded = value.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    return rounded if digits >= 0 else rounded.quantize(Decimal(1))
+
+
+def _significant(value: Decimal) -> Decimal:
+    """Three significant digits of a value below 1,000; no more than two after the point."""
+    if value < Decimal("9.995"):
+        return _round(value, 2)
+    return _round(value, 1) if value < Decimal("99.95") else _round(value, 0)

@@ -1,0 +1,37 @@
+"""Keyset pages over sorted lines: the next page starts after the last line shown, whatever came in between. Pure."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Generic, TypeVar
+
+Line = TypeVar("Line")
+Value = Decimal | int
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Line]):
+    """Lines of one page; `after` makes the next one and is "" on the last."""
+
+    rows: list[Line]
+    after: str
+    total: int
+    is_first: bool
+
+
+def page_of(lines: Sequence[Line], *, value: Callable[[Line], Value], key: Callable[[Line], str], after: str, size: int) -> Page[Line]:
+    """The page of the lines (largest value first, then by key) that starts after the cursor; a bad cursor is the start."""
+    ordered = sorted(lines, key=lambda line: (-value(line), key(line)))
+    cursor = _read(after)
+    rest = [line for line in ordered if (-value(line), key(line)) > cursor] if cursor else ordered
+    rows = rest[:size]
+    more = f"{value(rows[-1])}~{key(rows[-1])}" if len(rest) > size else ""
+    return Page(rows, more, len(ordered), cursor is None)
+
+
+def _read(after: str) -> tuple[Decimal, str] | None:
+    value, separator, key = after.partition("~")
+    try:
+        return (-Decimal(value), key) if separator else None
+    except InvalidOperation:
+        return None

@@ -1,0 +1,56 @@
+"""What every page with a period needs: the period from the address, the organisation's zone, now."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.contrib import messages
+from django.http import HttpRequest
+from django.utils import timezone
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.lib import timeframes
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.timeframes import Timeframe
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The period that a request asks for, in the organisation's zone."""
+
+    timeframe: Timeframe
+    zone: ZoneInfo
+    now: datetime
+
+    @property
+    def interval(self) -> Interval:
+        return self.timeframe.interval
+
+    @property
+    def previous(self) -> Interval:
+        """The period of the same length right before."""
+        length = self.interval.end - self.interval.start
+        return Interval(self.interval.start - length, self.interval.start)
+
+    def context(self, page: str, **more: Any) -> dict[str, Any]:
+        """The template's context: `page` is the rail's entry."""
+        return {
+            "page": page,
+            "timeframe": self.timeframe,
+            "zone": self.zone,
+            "now": self.now,
+            "presets": timeframes.PRESETS,
+            **more,
+        }
+
+
+def read_period(request: HttpRequest, *, default: str = "7d") -> Period:
+    """The request's period; one that can't be read is said on the page, and the default is shown."""
+    now, organisation_zone = timezone.now(), zone()
+    try:
+        timeframe = timeframes.parse(request.GET.dict(), now=now, zone=organisation_zone, default=default)
+    except timeframes.TimeframeError as error:
+        messages.error(request, str(error))
+        timeframe = timeframes.parse({}, now=now, zone=organisation_zone, default=default)
+    return Period(timeframe, organisation_zone, now)

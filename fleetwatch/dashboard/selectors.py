@@ -1,0 +1,128 @@
+"""What pages read across the apps: machines with their GPUs, bands of states, holders, jobs by key."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from django.db.models import Count, Max, Q
+
+from fleetwatch.dashboard import bars
+from fleetwatch.dashboard.bars import Segment, Stretch
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.jobs.models import Allocation, GPUProcess, Job
+from fleetwatch.ledger.models import Run
+from fleetwatch.lib.intervals import Interval
+
+BAND_CELLS = 288  # as many as a wide screen shows apart
+MIN_SEARCH_CHARACTERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A job's hold on a GPU inside a period; `spans` are clipped to it."""
+
+    allocation: Allocation
+    start_ms: int
+    end_ms: int
+    is_open: bool
+
+    @property
+    def held_ms(self) -> int:
+        return sum(last - first for first, last in self.allocation.asserted)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search found, by kind."""
+
+    nodes: list[Node]
+    gpus: list[GPU]
+    jobs: list[Job]
+    users: list[str]
+
+    @property
+    def count(self) -> int:
+        return len(self.nodes) + len(self.gpus) + len(self.jobs) + len(self.users)
+
+
+def has_data() -> bool:
+    """Whether any GPU was ever seen: before that, pages lead to /welcome."""
+    return GPU.objects.exists()
+
+
+def stretches(gpu_ids: Collection[int], interval: Interval, *, job: Job | None = None) -> dict[int, list[Stretch]]:
+    """Runs that overlap the interval, by GPU id, in order of time; of one job when given."""
+    wanted = Q(gpu_id__in=gpu_ids, start_ms__lt=interval.end_ms, end_ms__gt=interval.start_ms)
+    if job is not None:
+        wanted &= Q(job=job)
+    by_gpu: dict[int, list[Stretch]] = defaultdict(list)
+    rows = Run.objects.filter(wanted).order_by("gpu_id", "start_ms").values_list("gpu_id", "start_ms", "end_ms", "state_ms")
+    for gpu_id, start_ms, end_ms, state_ms in rows.iterator(chunk_size=5000):
+        by_gpu[gpu_id].append(Stretch(start_ms, end_ms, state_ms))
+    return by_gpu
+
+
+def bands(gpu_ids: Collection[int], interval: Interval, *, job: Job | None = None) -> dict[int, list[Segment]]:
+    """The states of each GPU over the interval as segments of a band; every GPU asked for is there."""
+    runs = stretches(gpu_ids, interval, job=job)
+    span = {"start_ms": interval.start_ms, "end_ms": interval.end_ms}
+    return {gpu_id: bars.band(bars.cells(runs.get(gpu_id, []), count=BAND_CELLS, **span)) for gpu_id in gpu_ids}
+
+
+def physical_gpus(*, node: Node | None = None) -> list[GPU]:
+    """GPUs in the order people know: node, then index. MIG instances are parts of one and not listed."""
+    wanted = GPU.objects.filter(parent=None).select_related("node", "model")
+    if node is not None:
+        wanted = wanted.filter(node=node)
+    return list(wanted.order_by("node__name", "index", "uuid"))
+
+
+def gpus_by_uuid(uuids: Iterable[str]) -> dict[str, GPU]:
+    """GPUs with their nodes, by UUID."""
+    return {gpu.uuid: gpu for gpu in GPU.objects.filter(uuid__in=list(uuids)).select_related("node", "model")}
+
+
+def jobs_by_key(keys: Iterable[str]) -> dict[str, Job]:
+    """Jobs with their teams, by key."""
+    return {job.key: job for job in Job.objects.filter(key__in=list(keys)).select_related("team")}
+
+
+def nodes_with_gpu_counts() -> list[Node]:
+    """Nodes by name, each with `gpu_count` (physical GPUs) and `model_name` (one of its GPUs')."""
+    physical = Q(gpus__parent=None)
+    return list(Node.objects.annotate(gpu_count=Count("gpus", filter=physical), model_name=Max("gpus__model__name")).order_by("name"))
+
+
+def holders(gpu: GPU, interval: Interval, *, limit: int = 50) -> list[Holder]:
+    """Who held the GPU (or an instance of it) in the interval, latest first."""
+    held: list[Holder] = []
+    rows = Allocation.objects.filter(Q(gpu=gpu) | Q(gpu__parent=gpu)).select_related("job", "job__team")
+    for allocation in rows.iterator(chunk_size=2000):
+        spans = [span for span in allocation.asserted if span[0] < interval.end_ms and span[1] > interval.start_ms]
+        if spans:
+            held.append(Holder(allocation, spans[0][0], spans[-1][1], spans[-1][1] >= (gpu.last_ms or 0)))
+    return sorted(held, key=lambda holder: (-holder.end_ms, -holder.start_ms))[:limit]
+
+
+def processes(gpu: GPU) -> list[GPUProcess]:
+    """The processes last seen on the GPU, the largest first."""
+    return list(GPUProcess.objects.filter(gpu=gpu).select_related("job").order_by("-memory_bytes", "pid"))
+
+
+def job_gpus(job: Job) -> list[GPU]:
+    """Every GPU that the job ever held, by node and index."""
+    return list(GPU.objects.filter(allocations__job=job).select_related("node", "model").distinct().order_by("node__name", "index", "uuid"))
+
+
+def search(text: str, *, limit: int = 10) -> Found:
+    """Nodes, GPUs, jobs and users whose name, UUID or key contains the text; nothing for a single character."""
+    if len(text) < MIN_SEARCH_CHARACTERS:
+        return Found([], [], [], [])
+    jobs = Job.objects.filter(Q(key__icontains=text) | Q(name__icontains=text)).order_by("-start_ms", "key")[:limit]
+    users = Job.objects.filter(user__icontains=text).exclude(user="").values_list("user", flat=True).distinct().order_by("user")[:limit]
+    return Found(
+        nodes=list(Node.objects.filter(name__icontains=text).order_by("name")[:limit]),
+        gpus=list(GPU.objects.filter(uuid__icontains=text).select_related("node").order_by("uuid")[:limit]),
+        jobs=list(jobs),
+        users=list(users),
+    )

@@ -1,0 +1,155 @@
+"""Numbers, state bars and links for templates. Every number has its unit and its exact value as title."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+from django import template
+from django.template.context import Context
+
+from fleetwatch.dashboard import bars, numbers, words
+from fleetwatch.lib.intervals import from_ms, to_ms
+
+register = template.Library()
+
+register.filter("usd", numbers.usd)
+register.filter("usd_exact", numbers.usd_exact)
+register.filter("gpu_hours", numbers.gpu_hours)
+register.filter("gpu_hours_exact", numbers.gpu_hours_exact)
+register.filter("percent", numbers.percent)
+register.filter("duration", numbers.duration)
+register.filter("gibibytes", numbers.gibibytes)
+register.filter("watts", numbers.watts)
+register.filter("kilowatt_hours", numbers.kilowatt_hours)
+
+
+@register.inclusion_tag("dashboard/_number.html")
+def money(amount: Decimal | None) -> dict[str, str]:
+    """Dollars, the exact amount on hover."""
+    return {"text": numbers.usd(amount), "exact": numbers.usd_exact(amount)}
+
+
+@register.inclusion_tag("dashboard/_number.html")
+def hours(gpu_ms: int | None) -> dict[str, str]:
+    """GPU-hours, the exact value on hover."""
+    return {"text": numbers.gpu_hours(gpu_ms), "exact": numbers.gpu_hours_exact(gpu_ms)}
+
+
+@register.inclusion_tag("dashboard/_statebar.html")
+def state_bar(amounts: Mapping[str, Any], size: str = "") -> dict[str, Any]:
+    """Amounts by state (milliseconds or dollars) as one horizontal bar."""
+    segments = bars.state_bar(amounts)
+    return {"segments": segments, "size": size, "label": ", ".join(segment.title for segment in segments)}
+
+
+@register.inclusion_tag("dashboard/_statebar.html")
+def state_band(segments: list[bars.Segment], size: str = "thin", label: str = "States over time") -> dict[str, Any]:
+    """States over time as one horizontal band."""
+    return {"segments": segments, "size": size, "label": label}
+
+
+@register.inclusion_tag("dashboard/_swatch.html")
+def swatch(state: str) -> dict[str, str]:
+    """The colour and pattern of a state, in a little square."""
+    return {"state": state}
+
+
+@register.inclusion_tag("dashboard/_spark.html")
+def spark(values: list[float | None], label: str) -> dict[str, str]:
+    """A sparkline with a label for who can't see it."""
+    return {"path": bars.sparkline(values), "label": label}
+
+
+@register.inclusion_tag("dashboard/_icon.html")
+def icon(name: str, size: int = 16) -> dict[str, Any]:
+    """A symbol of the sprite in base.html."""
+    return {"name": name, "size": size}
+
+
+@register.filter
+def state_label(name: str) -> str:
+    """Useful, Underused, …; an unknown name as it is."""
+    return words.BY_NAME[name].label if name in words.BY_NAME else name
+
+
+@register.filter
+def absolute(value: float) -> float:
+    """The size of a change, without its direction."""
+    return abs(value)
+
+
+@register.filter
+def points(value: float) -> str:
+    """A change of a share in percentage points: "+2 points", "−0.4 points"."""
+    size = f"{abs(value):.0f}" if abs(value) >= 1 else f"{abs(value):.1f}"
+    return f"{'+' if value >= 0 else '−'}{size} point{'' if size == '1' else 's'}"
+
+
+@register.filter
+def get(mapping: Mapping[str, Any], key: str) -> Any:
+    """mapping[key], None where it has none."""
+    return mapping.get(key)
+
+
+@register.filter
+def share_of(part: Decimal | float | None, whole: Decimal | float | None) -> Decimal | None:
+    """part ÷ whole; None where the whole is nothing or unknown."""
+    if part is None or not whole:
+        return None
+    return Decimal(part) / Decimal(whole)
+
+
+@register.filter
+def ago(moment: datetime | int | None, now: datetime) -> str:
+    """How long before `now` it was: "3 h 20 min ago"; in the future: "in 5 min"."""
+    if moment is None:
+        return "never"
+    passed = to_ms(now) - (moment if isinstance(moment, int) else to_ms(moment))
+    if abs(passed) < 1000:
+        return "just now"
+    return f"{numbers.duration(passed)} ago" if passed > 0 else f"in {numbers.duration(-passed)}"
+
+
+@register.filter
+def took(start: datetime, end: datetime | None) -> str:
+    """How long something ran: "240 ms", "3 min"."""
+    if end is None:
+        return numbers.UNKNOWN
+    passed = to_ms(end) - to_ms(start)
+    return f"{passed} ms" if passed < 1000 else numbers.duration(passed)
+
+
+@register.simple_tag(takes_context=True)
+def at(context: Context, moment: datetime | int | None, style: str = "") -> str:
+    """A moment in the organisation's zone: "Thu 19 Nov, 09:10"; style "day" or "exact"."""
+    if moment is None:
+        return numbers.UNKNOWN
+    zone: ZoneInfo = context.get("zone") or ZoneInfo("UTC")
+    local = (from_ms(moment) if isinstance(moment, int) else moment.astimezone(UTC)).astimezone(zone)
+    if style == "day":
+        return f"{local:%-d %b %Y}"
+    if style == "exact":
+        return f"{local:%Y-%m-%d %H:%M:%S %Z}"
+    return f"{local:%a %-d %b, %H:%M}"
+
+
+@register.simple_tag(takes_context=True)
+def query(context: Context, **changes: Any) -> str:
+    """The page's query string with some parameters changed (None or "" removes one)."""
+    params = context["request"].GET.copy()
+    params.pop("after", None)
+    for key, value in changes.items():
+        params.pop(key, None)
+        if value not in (None, ""):
+            params[key] = str(value)
+    return "?" + urlencode(list(params.items()))
+
+
+@register.simple_tag(takes_context=True)
+def period(context: Context) -> str:
+    """The page's period as a query string, for links to other pages."""
+    timeframe = context.get("timeframe")
+    return f"?{timeframe.query}" if timeframe else ""

@@ -1,0 +1,28 @@
+"""Addresses of pages."""
+
+from django.urls import path
+from django.views.generic import RedirectView
+
+from fleetwatch.dashboard.views import charts, jobs, machines, misc, overview, settings, status, waste, welcome
+
+urlpatterns = [
+    path("", overview.overview, name="overview"),
+    path("now", overview.overview_now, name="overview_now"),
+    path("fleet", machines.fleet, name="fleet"),
+    path("nodes/<str:name>", machines.node, name="node"),
+    path("gpus/<path:uuid>", machines.gpu, name="gpu"),
+    path("jobs", jobs.jobs, name="jobs"),
+    path("jobs/<path:key>", jobs.job, name="job"),
+    path("waste", waste.waste, name="waste"),
+    path("waste.csv", waste.waste_csv, name="waste_csv"),
+    path("reports/waste", RedirectView.as_view(pattern_name="waste", query_string=True)),
+    path("status", status.status, name="status"),
+    path("search", misc.search, name="search"),
+    path("docs/states", misc.definitions, name="definitions"),
+    path("theme", misc.theme, name="theme"),
+    path("charts/<slug:name>", charts.chart, name="chart"),
+    path("welcome", welcome.welcome, name="welcome"),
+    path("welcome/waiting", welcome.waiting, name="welcome_waiting"),
+    path("settings", settings.settings, name="settings"),
+    path("settings/<slug:action>", settings.change, name="settings_change"),
+]

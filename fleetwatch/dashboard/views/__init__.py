@@ -1,0 +1,1 @@
+"""Views of pages: each parses, permits, selects, renders."""

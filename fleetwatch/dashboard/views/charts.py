@@ -1,0 +1,45 @@
+"""A chart's figure as JSON, its rows as a table or as CSV."""
+
+import csv
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from fleetwatch.dashboard import charts
+from fleetwatch.dashboard.period import read_period
+
+# a cell that starts like a formula is one for a spreadsheet
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+@require_GET
+@login_required
+def chart(request: HttpRequest, name: str) -> HttpResponse:
+    period = read_period(request)
+    try:
+        found = charts.build(name, request.GET.dict(), period)
+    except charts.NoSuchChart as error:
+        raise Http404(str(error)) from error
+    form = request.GET.get("as", "json")
+    if form == "csv":
+        return _csv(found, name)
+    if form == "table":
+        return render(request, "dashboard/chart_table.html", period.context("", chart=found))
+    return JsonResponse(charts.as_json(found), json_dumps_params={"separators": (",", ":")})
+
+
+def _csv(found: charts.Chart, name: str) -> HttpResponse:
+    response = HttpResponse(content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="fleetwatch-{name}.csv"'
+    writer = csv.writer(response)
+    for row in (found.columns, *found.rows):
+        writer.writerow([_cell(cell) for cell in row])
+    return response
+
+
+def _cell(cell: charts.Cell) -> charts.Cell:
+    if cell is None:
+        return ""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell

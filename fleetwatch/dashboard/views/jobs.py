@@ -1,0 +1,79 @@
+"""Jobs: the list by waste, and one job."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET
+
+from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.selectors import Group, Scope
+from fleetwatch.costs.totals import nothing
+from fleetwatch.dashboard import selectors
+from fleetwatch.dashboard.pages import Page, page_of
+from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.views.machines import GPULine
+from fleetwatch.jobs.models import Allocation, Job
+
+PAGE_SIZE = 50
+SORTS = {
+    "waste": lambda group: group.totals.wasted_usd,
+    "cost": lambda group: group.totals.cost_usd,
+    "time": lambda group: group.totals.capacity_ms,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JobLine:
+    """A job's figures in the period; `job` is None when its row is gone."""
+
+    group: Group
+    job: Job | None
+
+
+@require_GET
+@login_required
+def jobs(request: HttpRequest) -> HttpResponse:
+    period = read_period(request)
+    sort = request.GET.get("sort", "waste")
+    sort = sort if sort in SORTS else "waste"
+    groups = [group for group in costs.totals_by(period.interval, "job", scope=_scope(request.GET)) if group.key]
+    text = request.GET.get("q", "").strip().lower()
+    if text:
+        groups = [group for group in groups if text in group.key.lower() or text in group.label.lower()]
+    page: Page[Group] = page_of(groups, value=SORTS[sort], key=lambda group: group.key, after=request.GET.get("after", ""), size=PAGE_SIZE)
+    rows = selectors.jobs_by_key(group.key for group in page.rows)
+    context = {
+        "lines": [JobLine(group, rows.get(group.key)) for group in page.rows],
+        "pager": page,
+        "sort": sort,
+        "filters": {key: request.GET.get(key, "") for key in ("q", "user", "team", "node")},
+    }
+    return render(request, "dashboard/jobs.html", period.context("jobs", **context))
+
+
+@require_GET
+@login_required
+def job(request: HttpRequest, key: str) -> HttpResponse:
+    found = get_object_or_404(Job.objects.select_related("team"), key=key)
+    period = read_period(request)
+    scope = Scope(job=found.key)
+    gpus = selectors.job_gpus(found)
+    by_gpu = {group.key: group.totals for group in costs.totals_by(period.interval, "gpu", scope=scope)}
+    bands = selectors.bands([gpu.pk for gpu in gpus], period.interval, job=found)
+    lines = [GPULine(gpu, by_gpu.get(gpu.uuid, nothing()), bands[gpu.pk]) for gpu in gpus]
+    context = {
+        "job": found,
+        "totals": costs.totals(period.interval, scope=scope),
+        "gpus": sorted(lines, key=lambda line: -line.totals.wasted_ms),
+        "job_parameter": quote(found.key, safe=""),
+        "sources": sorted(set(Allocation.objects.filter(job=found).values_list("source", flat=True))),
+    }
+    return render(request, "dashboard/job.html", period.context("jobs", **context))
+
+
+def _scope(params: Mapping[str, str]) -> Scope:
+    return Scope(**{key: params[key] for key in ("user", "team", "node") if params.get(key)})

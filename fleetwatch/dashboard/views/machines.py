@@ -1,0 +1,99 @@
+"""Fleet, node and GPU."""
+
+from dataclasses import dataclass
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET
+
+from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.selectors import Scope, Totals
+from fleetwatch.costs.totals import nothing
+from fleetwatch.dashboard import maps, selectors, words
+from fleetwatch.dashboard.bars import Segment
+from fleetwatch.dashboard.charts import METRICS
+from fleetwatch.dashboard.period import read_period
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.telemetry.models import HealthEvent
+
+MANY_ROWS, SOME_ROWS = 48, 20
+EVENTS = 30
+TOP_JOBS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLine:
+    """A node with its figures in the period."""
+
+    node: Node
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class GPULine:
+    """A GPU with its figures and its states over the period."""
+
+    gpu: GPU
+    totals: Totals
+    segments: list[Segment]
+
+
+@require_GET
+@login_required
+def fleet(request: HttpRequest) -> HttpResponse:
+    if not selectors.has_data():
+        return redirect("welcome")
+    period = read_period(request, default="24h")
+    metric = request.GET.get("metric", "state")
+    by_node = {group.key: group.totals for group in costs.totals_by(period.interval, "node")}
+    lines = [NodeLine(node, by_node.get(node.name, nothing())) for node in selectors.nodes_with_gpu_counts()]
+    gpu_count = sum(line.node.gpu_count for line in lines)
+    context = {
+        "state_names": words.NAMES,
+        "metrics": maps.METRICS.values(),
+        "metric": maps.METRICS.get(metric, maps.METRICS["state"]),
+        "lines": sorted(lines, key=lambda line: (-line.totals.wasted_usd, line.node.name)),
+        "gpu_count": gpu_count,
+        "rows": "many" if gpu_count > MANY_ROWS else "some" if gpu_count > SOME_ROWS else "few",
+    }
+    return render(request, "dashboard/fleet.html", period.context("fleet", **context))
+
+
+@require_GET
+@login_required
+def node(request: HttpRequest, name: str) -> HttpResponse:
+    found = get_object_or_404(Node, name=name)
+    period = read_period(request, default="24h")
+    scope = Scope(node=found.name)
+    gpus = selectors.physical_gpus(node=found)
+    by_gpu = {group.key: group.totals for group in costs.totals_by(period.interval, "gpu", scope=scope)}
+    bands = selectors.bands([gpu.pk for gpu in gpus], period.interval)
+    groups = [group for group in costs.totals_by(period.interval, "job", scope=scope) if group.key][:TOP_JOBS]
+    jobs = selectors.jobs_by_key(group.key for group in groups)
+    context = {
+        "node": found,
+        "totals": costs.totals(period.interval, scope=scope),
+        "gpus": [GPULine(gpu, by_gpu.get(gpu.uuid, nothing()), bands[gpu.pk]) for gpu in gpus],
+        "jobs": [(jobs.get(group.key), group) for group in groups],
+        "events": HealthEvent.objects.filter(node=found).select_related("gpu").order_by("-at_ms")[:EVENTS],
+    }
+    return render(request, "dashboard/node.html", period.context("fleet", **context))
+
+
+@require_GET
+@login_required
+def gpu(request: HttpRequest, uuid: str) -> HttpResponse:
+    found = get_object_or_404(GPU.objects.select_related("node", "model", "parent"), uuid=uuid)
+    period = read_period(request, default="24h")
+    context = {
+        "gpu": found,
+        "totals": costs.totals(period.interval, scope=Scope(gpu=found.uuid)),
+        "segments": selectors.bands([found.pk], period.interval)[found.pk],
+        "holders": selectors.holders(found, period.interval),
+        "processes": selectors.processes(found),
+        "events": HealthEvent.objects.filter(gpu=found).order_by("-at_ms")[:EVENTS],
+        "charts": [(name, metric.title) for name, metric in METRICS.items()],
+        "instances": list(found.instances.order_by("index", "uuid")),
+    }
+    return render(request, "dashboard/gpu.html", period.context("fleet", **context))

@@ -1,0 +1,123 @@
+"""The overview, and the line of it that stays live."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET
+
+from fleetwatch.alerts.selectors import open_incidents
+from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.selectors import Group, Totals
+from fleetwatch.dashboard import selectors
+from fleetwatch.dashboard.bars import Segment
+from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.inventory.models import GPU
+from fleetwatch.ledger.models import Run
+from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
+
+TOP = 6
+WORST_GPUS = 10
+RECENT_MS = 600_000  # an idle run that ended longer ago is not "now"
+LEAST_SHOWN_IDLE_MS = 900_000
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How a figure moved against the period before; None where there was nothing to compare with."""
+
+    wasted: float | None
+    useful_points: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A GPU with its last 24 hours."""
+
+    gpu: GPU
+    segments: list[Segment]
+
+
+@require_GET
+@login_required
+def overview(request: HttpRequest) -> HttpResponse:
+    if not selectors.has_data():
+        return redirect("welcome")
+    period = read_period(request)
+    totals = costs.totals(period.interval)
+    incidents = open_incidents()
+    context = {
+        "totals": totals,
+        "change": _change(totals, costs.totals(period.previous)),
+        "breakdowns": [_breakdown(period, kind) for kind in ("team", "user", "job")],
+        "worst": _worst_gpus(period.now),
+        "incidents": incidents[:TOP],
+        "incident_count": len(incidents),
+        **_now(period.now),
+    }
+    return render(request, "dashboard/overview.html", period.context("overview", **context))
+
+
+@require_GET
+@login_required
+def overview_now(request: HttpRequest) -> HttpResponse:
+    """The notice line alone, for htmx."""
+    period = read_period(request)
+    return render(request, "dashboard/_now.html", period.context("overview", **_now(period.now)))
+
+
+def _now(now: datetime) -> dict[str, Any]:
+    """What the fleet costs now and what stands idle; the longest idle run with its cost so far."""
+    spending = costs.spending_now(now)
+    longest = (
+        Run.objects.filter(
+            condition="quiet", job__isnull=False, end_ms__gte=to_ms(now) - RECENT_MS, start_ms__lte=to_ms(now) - LEAST_SHOWN_IDLE_MS
+        )
+        .select_related("gpu", "node", "job", "job__team")
+        .order_by("start_ms")
+        .first()
+        if spending.idle_gpus
+        else None
+    )
+    return {"spending": spending, "longest": longest, "longest_ms": to_ms(now) - longest.start_ms if longest else None}
+
+
+def _change(totals: Totals, before: Totals) -> Change:
+    # half a period of history says nothing of a change
+    if before.capacity_ms * 2 < totals.capacity_ms:
+        return Change(None, None)
+    wasted = float(totals.wasted_usd / before.wasted_usd - 1) if before.wasted_usd else None
+    now_share, then_share = totals.spend_efficiency, before.spend_efficiency
+    points = (now_share - then_share) * 100 if now_share is not None and then_share is not None else None
+    return Change(wasted, points)
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """The top wasters of one kind."""
+
+    kind: str
+    title: str
+    groups: list[Group]
+    rest: int
+
+
+def _breakdown(period: Period, kind: str) -> Breakdown:
+    groups = [group for group in costs.totals_by(period.interval, kind) if group.key]
+    return Breakdown(kind, {"team": "Teams", "user": "Users", "job": "Jobs"}[kind], groups[:TOP], max(0, len(groups) - TOP))
+
+
+def _worst_gpus(now: datetime) -> list[Band]:
+    """The GPUs that wasted most in the last 24 hours, with their states."""
+    day = Interval(now - timedelta(milliseconds=24 * HOUR_MS), now)
+    worst = [group.key for group in costs.totals_by(day, "gpu") if group.totals.wasted_usd > Decimal(0) or group.totals.wasted_ms][
+        :WORST_GPUS
+    ]
+    gpus = selectors.gpus_by_uuid(worst)
+    found = [gpus[uuid] for uuid in worst if uuid in gpus]
+    bands = selectors.bands([gpu.pk for gpu in found], day)
+    return [Band(gpu, bands[gpu.pk]) for gpu in found]

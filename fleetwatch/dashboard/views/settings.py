@@ -1,0 +1,91 @@
+"""Settings: everybody reads them, admins change them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from fleetwatch.accounts.models import ApiToken
+from fleetwatch.accounts.permissions import admin_required, can_administer
+from fleetwatch.accounts.selectors import organisation
+from fleetwatch.alerts.models import Rule
+from fleetwatch.costs.models import Rate
+from fleetwatch.dashboard import changes
+from fleetwatch.dashboard.period import read_period
+from fleetwatch.ingest import selectors as ingest
+from fleetwatch.inventory.models import GPUModel, Node
+from fleetwatch.notify import selectors as notify
+
+# form -> the section it stands in
+SECTIONS = {"rate": "rates", "channel": "channels", "agent": "agents", "enrollment": "agents", "api": "api", "rule": "rules"}
+
+
+@require_GET
+@login_required
+@never_cache
+def settings(request: HttpRequest) -> HttpResponse:
+    return _page(request)
+
+
+@require_POST
+@admin_required
+@never_cache
+def change(request: HttpRequest, action: str) -> HttpResponse:
+    """One change. A made secret is in this answer and nowhere else; anything else redirects."""
+    if action not in changes.CHANGES:
+        raise Http404(action)
+    asked = changes.Asked(request.POST, request.user, read_period(request).now)
+    try:
+        done = changes.CHANGES[action](asked)
+    except changes.RefusedError as error:
+        return _page(request, action=action, errors=error.errors, sent=request.POST, status=422)
+    if done.secret:
+        return _page(request, action=action, done=done)
+    messages.success(request, done.text)
+    return redirect(f"{reverse('settings')}#{SECTIONS.get(action.partition('-')[0], 'organisation')}")
+
+
+def install_command(token: str) -> str:
+    """The line that installs an agent on a host and lets it in."""
+    server = django_settings.PUBLIC_URL
+    return f"curl -fsSL {server}/agent/install.sh | sudo sh -s -- --server {server} --token {token}"
+
+
+def _page(
+    request: HttpRequest,
+    *,
+    action: str = "",
+    errors: Mapping[str, str] | None = None,
+    sent: Mapping[str, str] | None = None,
+    done: changes.Done | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    period = read_period(request)
+    installs = done is not None and done.secret_kind in ("agent", "enrollment")
+    context: dict[str, Any] = {
+        "is_admin": can_administer(request.user),
+        "action": action,
+        "errors": errors or {},
+        "sent": sent or {},
+        "done": done,
+        "install_command": install_command(done.secret) if done is not None and installs else "",
+        "organisation": organisation(),
+        "rates": Rate.objects.select_related("gpu_model", "node").order_by("gpu_model__name", "node__name", "-valid_from"),
+        "gpu_models": GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name"),
+        "nodes": Node.objects.order_by("name"),
+        "transports": notify.transports(),
+        "channels": notify.channels(),
+        "deliveries": notify.deliveries(10),
+        "rules": Rule.objects.order_by("name"),
+        "agent_tokens": ingest.agent_tokens(),
+        "enrollment_tokens": ingest.enrollment_tokens(period.now),
+        "api_tokens": ApiToken.objects.select_related("user").filter(revoked_at=None).order_by("-created_at"),
+    }
+    return render(request, "dashboard/settings.html", period.context("settings", **context), status=status)

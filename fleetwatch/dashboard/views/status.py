@@ -1,0 +1,79 @@
+"""Is FleetWatch itself healthy?"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.selectors import nodes_with_gpu_counts
+from fleetwatch.inventory.models import Node
+from fleetwatch.lib.intervals import to_ms
+from fleetwatch.notify.models import Delivery
+from fleetwatch.operations.models import Heartbeat
+from fleetwatch.operations.selectors import latest_runs, recent_failures
+from fleetwatch.telemetry import partitions
+from fleetwatch.telemetry.models import SealMark, TouchedHour
+
+LATE_AFTER_MS = 120_000  # four flushes of 30 s
+SILENT_AFTER_MS = 600_000
+BEAT_LATE_S = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A node's agent: how long its data is behind, and the word for it (ok, late, silent, new)."""
+
+    node: Node
+    lag_ms: int | None
+    health: str
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Rows that wait for background work."""
+
+    label: str
+    count: int
+    meaning: str
+
+
+@require_GET
+@login_required
+def status(request: HttpRequest) -> HttpResponse:
+    period = read_period(request)
+    agents = [_agent(node, to_ms(period.now)) for node in nodes_with_gpu_counts()]
+    heard = [agent.lag_ms for agent in agents if agent.lag_ms is not None]
+    context = {
+        "agents": sorted(agents, key=lambda agent: (-("ok", "new", "late", "silent").index(agent.health), agent.node.name)),
+        "not_ok": sum(agent.health in ("late", "silent") for agent in agents),
+        "lag_ms": min(heard, default=None),
+        "runs": latest_runs(),
+        "failures": recent_failures(period.now - timedelta(days=1)),
+        "beats": [(beat, (period.now - beat.at).total_seconds() <= BEAT_LATE_S) for beat in Heartbeat.objects.order_by("name")],
+        "queues": _queues(),
+        "partitions": partitions.existing(),
+    }
+    return render(request, "dashboard/status.html", period.context("status", **context))
+
+
+def _agent(node: Node, now_ms: int) -> Agent:
+    if node.last_ms is None:
+        return Agent(node, None, "new")
+    lag_ms = max(0, now_ms - node.last_ms)
+    return Agent(node, lag_ms, "silent" if lag_ms > SILENT_AFTER_MS else "late" if lag_ms > LATE_AFTER_MS else "ok")
+
+
+def _queues() -> list[Queue]:
+    return [
+        Queue("Hours to post", TouchedHour.objects.values("node_id", "hour").distinct().count(), "node-hours whose ledger changes"),
+        Queue(
+            "Hours to seal",
+            SealMark.objects.values("node_id", "hour").distinct().count(),
+            "node-hours still in hot batches, the open one included",
+        ),
+        Queue("Messages to deliver", Delivery.objects.filter(state=Delivery.State.PENDING).count(), "retries included"),
+    ]

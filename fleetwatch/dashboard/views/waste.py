@@ -1,0 +1,51 @@
+"""The waste report: who wasted how much in a period."""
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+
+from fleetwatch.costs import selectors as costs
+from fleetwatch.dashboard import selectors
+from fleetwatch.dashboard.period import read_period
+from fleetwatch.reports.selectors import waste_rows
+from fleetwatch.reports.waste import GROUPS as CSV_GROUPS
+from fleetwatch.reports.waste import to_csv
+
+GROUPS = {"team": "Team", "user": "User", "job": "Job", "node": "Node", "gpu_model": "GPU model"}
+MAX_LINES = 200
+
+
+@require_GET
+@login_required
+def waste(request: HttpRequest) -> HttpResponse:
+    if not selectors.has_data():
+        return redirect("welcome")
+    period = read_period(request)
+    group_by = request.GET.get("group", "team")
+    group_by = group_by if group_by in GROUPS else "team"
+    lines = costs.totals_by(period.interval, group_by)
+    context = {
+        "groups": GROUPS.items(),
+        "group_by": group_by,
+        "group_label": GROUPS[group_by],
+        "lines": lines[:MAX_LINES],
+        "left_off": max(0, len(lines) - MAX_LINES),
+        "totals": costs.totals(period.interval),
+        "csv_url": f"{reverse('waste_csv')}?{period.timeframe.query}&group={group_by}" if group_by in CSV_GROUPS else "",
+    }
+    return render(request, "dashboard/waste.html", period.context("waste", **context))
+
+
+@require_GET
+@login_required
+def waste_csv(request: HttpRequest) -> HttpResponse:
+    """The report as CSV: every line, exact."""
+    period = read_period(request)
+    group_by = request.GET.get("group", "team")
+    if group_by not in CSV_GROUPS:
+        raise Http404(group_by)
+    response = HttpResponse(to_csv(waste_rows(period.interval, group_by)), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="fleetwatch-waste-by-{group_by}.csv"'
+    return response

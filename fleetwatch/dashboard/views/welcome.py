@@ -1,0 +1,49 @@
+"""The first page of an empty FleetWatch: prices, the install command, waiting for the first node."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods
+
+from fleetwatch.accounts.permissions import admin_required, can_administer
+from fleetwatch.dashboard import selectors
+from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.views.settings import install_command
+from fleetwatch.ingest import tokens
+
+TTL = timedelta(hours=24)
+USES = 100
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+def welcome(request: HttpRequest) -> HttpResponse:
+    return _make_command(request) if request.method == "POST" else _show(request)
+
+
+@login_required
+def _show(request: HttpRequest, command: str = "") -> HttpResponse:
+    context: dict[str, Any] = {"command": command, "is_admin": can_administer(request.user), "uses": USES, **_arrived()}
+    return render(request, "dashboard/welcome.html", read_period(request).context("", **context))
+
+
+@admin_required
+def _make_command(request: HttpRequest) -> HttpResponse:
+    return _show(request, install_command(tokens.create_enrollment_token(timezone.now(), uses=USES, ttl=TTL)))
+
+
+@require_GET
+@login_required
+def waiting(request: HttpRequest) -> HttpResponse:
+    """The waiting line, for htmx."""
+    return render(request, "dashboard/_waiting.html", _arrived())
+
+
+def _arrived() -> dict[str, Any]:
+    nodes = selectors.nodes_with_gpu_counts()
+    return {"nodes": nodes, "has_data": selectors.has_data()}

@@ -1,0 +1,66 @@
+"""The nine states in words for people: label, definition, who acts. Order and names are contract.md's."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StateWords:
+    """How a state is called, what it means in a sentence, who can change it, and which waste it is."""
+
+    name: str
+    label: str
+    meaning: str
+    who_acts: str
+    waste: str
+
+
+STATES = (
+    StateWords("useful", "Useful", "A job holds the GPU and its units work: the active share of time × the efficiency of it.", "-", ""),
+    StateWords(
+        "underused",
+        "Underused",
+        "The GPU works below its practical ceiling: active time × (1 − efficiency).",
+        "owner",
+        "potential",
+    ),
+    StateWords(
+        "stalled",
+        "Stalled",
+        "A job holds the GPU and waits: quiet for less than the idle time, pauses inside active windows (data loader), or busy-waiting.",
+        "owner",
+        "probable; potential for services",
+    ),
+    StateWords(
+        "idle",
+        "Idle",
+        "A job holds the GPU and it is quiet (activity at most 2 %) for an unbroken 15 minutes (interactive 30, service 60) or longer, "
+        "counted from the start of the quiet run.",
+        "owner",
+        "certain where activity is exactly zero, else probable",
+    ),
+    StateWords(
+        "starting",
+        "Starting",
+        "The quiet time at the start of a job that then begins to work, up to 15 minutes (interactive 10, service 30).",
+        "-",
+        "",
+    ),
+    StateWords("orphaned", "Orphaned", "No job was given the GPU, but a process or memory above 300 MiB holds it.", "platform", "certain"),
+    StateWords("free", "Free", "No job was given the GPU and nothing holds it: spare capacity.", "planning", "potential"),
+    StateWords(
+        "unavailable",
+        "Unavailable",
+        "There is positive evidence that it cannot work: lost, reset needed, driver missing, drained or in maintenance.",
+        "platform",
+        "",
+    ),
+    StateWords(
+        "unobserved",
+        "Unobserved",
+        "Nobody looked: the agent was silent, no activity signal could be read, or who held the GPU is not known. Never counted as idle.",
+        "platform",
+        "",
+    ),
+)
+BY_NAME = {state.name: state for state in STATES}
+NAMES = tuple(BY_NAME)

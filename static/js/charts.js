@@ -1,0 +1,85 @@
+// Draws every [data-figure-url]. The server decides what is drawn; this puts the theme's colours in and draws it.
+/* global Plotly */
+const CONFIG = { responsive: true, displaylogo: false, displayModeBar: false, showSendToCloud: false, plotlyServerURL: "" };
+const probe = document.createElement("span");
+probe.hidden = true;
+document.body.append(probe);
+
+/** The resolved colour of a token in the present theme: "rgb(18, 138, 125)". */
+function token(name) {
+  probe.style.color = `var(--${name})`;
+  return getComputedStyle(probe).color;
+}
+
+function steps(names) {
+  return names.flatMap((name, index) => [[index / names.length, token(name)], [(index + 1) / names.length, token(name)]]);
+}
+
+function ramp(name) {
+  return [[0, token("soft")], [1, token(name)]];
+}
+
+function paint(trace) {
+  const meta = trace.meta ?? {};
+  if (meta.steps) return { ...trace, colorscale: steps(meta.steps) };
+  if (meta.ramp) return { ...trace, colorscale: ramp(meta.ramp) };
+  const colour = token(meta.token ?? "accent");
+  const paper = meta.token === "free" ? token("free-paper") : token("unobserved");
+  const hatch = meta.token === "unobserved" ? token("line-strong") : colour;
+  const dress = (pattern) => (pattern?.shape ? { ...pattern, fgcolor: hatch, bgcolor: paper, fillmode: "replace" } : pattern);
+  if (trace.type === "bar") return { ...trace, marker: { ...trace.marker, color: colour, pattern: dress(trace.marker?.pattern) } };
+  if (trace.stackgroup) return { ...trace, line: { ...trace.line, color: colour }, fillcolor: colour, fillpattern: dress(trace.fillpattern) };
+  return { ...trace, line: { ...trace.line, color: colour } };
+}
+
+function dress(layout) {
+  const axis = { gridcolor: token("line"), linecolor: token("line"), tickfont: { size: 11, color: token("ink-3") }, zerolinecolor: token("line") };
+  return {
+    ...layout,
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: token("ink-2") },
+    hoverlabel: { bgcolor: token("card"), bordercolor: token("line-strong"), font: { size: 12, color: token("ink") } },
+    xaxis: { ...axis, ...layout.xaxis },
+    yaxis: { ...axis, ...layout.yaxis },
+  };
+}
+
+async function draw(el) {
+  const note = el.querySelector(".chart-note");
+  const { data, layout } = el.figure;
+  if (data.length === 0) {
+    note.textContent = el.dataset.empty ?? "Nothing in this period.";
+    return;
+  }
+  note?.remove();
+  await Plotly.react(el, data.map(paint), dress(layout), CONFIG);
+  el.dataset.drawn = "yes";
+  if (el.isWired) return;
+  el.isWired = true;
+  el.on("plotly_click", (event) => {
+    const link = event.points[0]?.customdata;
+    if (typeof link === "string" && link.startsWith("/")) location.assign(link);
+  });
+}
+
+async function load(el) {
+  const response = await fetch(el.dataset.figureUrl, { headers: { Accept: "application/json" } });
+  if (!response.ok) {
+    el.classList.add("chart-failed");
+    const note = el.querySelector(".chart-note");
+    if (note) note.textContent = "This chart could not be loaded. Reload the page to try again.";
+    return;
+  }
+  el.figure = await response.json();
+  await draw(el);
+}
+
+function drawn() {
+  return [...document.querySelectorAll("[data-figure-url]")].filter((el) => el.figure);
+}
+
+const redraw = () => drawn().forEach(draw);
+addEventListener("fleetwatch:theme", redraw);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+for (const el of document.querySelectorAll("[data-figure-url]")) load(el);

@@ -1,0 +1,113 @@
+"""Every page, light and dark, wide and narrow: no console error, no policy violation, no failed request, no sideways scroll."""
+
+from datetime import UTC, datetime
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.dashboard import factories, fleet
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+PAGES = {
+    "overview": "/",
+    "overview-24h": "/?range=24h",
+    "overview-days": "/?range=30d",
+    "fleet": "/fleet",
+    "fleet-util": "/fleet?metric=util",
+    "node": "/nodes/node-001",
+    "gpu": "/gpus/GPU-node-001-0",
+    "jobs": "/jobs",
+    "job": "/jobs/slurm/della/1000",
+    "waste": "/waste?group=user",
+    "table": "/charts/spend?range=24h&as=table",
+    "status": "/status",
+    "settings": "/settings",
+    "search": "/search?q=train",
+    "definitions": "/docs/states",
+    "welcome": "/welcome",
+    "password": "/accounts/password/change/",
+    "missing": "/nodes/nowhere",
+}
+SIZES = ((1280, 900), (390, 844))
+
+
+class Watched:
+    """A page whose every complaint is kept."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        page.on("console", lambda message: self._console(message))
+        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.on("requestfailed", lambda request: self._failed(request))
+        page.on("response", lambda response: self._answered(response))
+
+    def _console(self, message) -> None:
+        # Chromium logs a page's own 404 as a console error; the page that is missing on purpose is judged by its answer
+        if message.type in ("error", "warning") and "404" not in message.text:
+            self.complaints.append(f"{message.type}: {message.text}")
+
+    def _failed(self, request) -> None:
+        # a poll that a navigation cut off is no failure
+        if "ERR_ABORTED" not in (request.failure or ""):
+            self.complaints.append(f"failed: {request.url} {request.failure}")
+
+    def _answered(self, response) -> None:
+        if response.status >= 400 and "/nodes/nowhere" not in response.url:
+            self.complaints.append(f"{response.status}: {response.url}")
+
+
+@pytest.fixture
+def site(settings, static_root, live_server, db):
+    """The address of a server with a fleet in it, and somebody who can log in."""
+    factories.user()
+    fleet.make(nodes=3, gpus=4, hours=48, now=datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
+    return live_server.url
+
+
+@pytest.fixture
+def live_server(settings, static_root, transactional_db):
+    """pytest-django's server, with whitenoise and the manifest in place of Django's static handler."""
+    from pytest_django.live_server_helper import LiveServer
+
+    settings.STATIC_ROOT = str(static_root)
+    settings.ALLOWED_HOSTS = ["*"]
+    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "django.contrib.staticfiles"]
+    server = LiveServer("localhost")
+    yield server
+    server.stop()
+
+
+def log_in(page: Page, site: str) -> None:
+    page.goto(f"{site}/")
+    page.fill("#id_login", "ann")
+    page.fill("#id_password", factories.PASSWORD)
+    page.click("button[type=submit]")
+    page.wait_for_url(f"{site}/")
+
+
+def wait_for_charts(page: Page) -> None:
+    page.wait_for_function(
+        """() => [...document.querySelectorAll("[data-figure-url]")].every(
+            (el) => el.dataset.drawn || (el.figure && el.figure.data.length === 0))""",
+        timeout=20_000,
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES, ids=["wide", "narrow"])
+def test_every_page_is_clean(browser: Browser, site, scheme, size):
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+    watched = Watched(context.new_page())
+    log_in(watched.page, site)
+
+    for address in PAGES.values():
+        watched.page.goto(f"{site}{address}")
+        wait_for_charts(watched.page)
+        scrolled = watched.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        if scrolled > 0:
+            watched.complaints.append(f"{address} scrolls {scrolled} px sideways at {size[0]} px")
+
+    context.close()
+    assert watched.complaints == []

@@ -1,0 +1,68 @@
+"""A small fleet with every state, for page tests and screenshots; figures repeat, nothing is random."""
+
+from datetime import datetime
+
+from fleetwatch.ledger.models import Entry, Run
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.telemetry.models import DayMatrix, HealthEvent
+from tests.dashboard import factories
+
+HOSTILE = "<script>alert(1)</script>"
+PEOPLE = (("ann", "nlp-research"), ("bo", "vision"), ("chen", "recsys-serving"), ("dora", "robotics"), ("eve", ""))
+MIXES = (
+    {"useful": 60, "underused": 30, "stalled": 10},
+    {"useful": 45, "underused": 25, "stalled": 30},
+    {"idle": 100},
+    {"useful": 80, "underused": 20},
+    {"free": 100},
+    {"starting": 20, "useful": 70, "underused": 10},
+    {"orphaned": 100},
+    {"unobserved": 100},
+    {"unavailable": 100},
+)
+
+
+def make(*, nodes: int = 8, gpus: int = 8, hours: int = 72, now: datetime = factories.NOW) -> None:
+    """Nodes with GPUs, jobs, entries and runs over the last `hours`; the last node has one hostile job name."""
+    model = factories.gpu_model()
+    factories.rate("2.49", model=model)
+    entries: list[Entry] = []
+    runs: list[Run] = []
+    for number in range(nodes):
+        node = factories.node(f"node-{number + 1:03d}", now=now, labels={"pool": "a", "rack": str(number // 4)}, clock_offset_ms=0)
+        for index in range(gpus):
+            gpu = factories.gpu(node, index=index, hours=hours, now=now)
+            _history(gpu, number * gpus + index, hours, now, entries, runs)
+        HealthEvent.objects.create(node=node, gpu=gpu, at_ms=to_ms(now) - 5 * HOUR_MS, kind="xid", code=79, text="GPU has fallen off the bus")
+        _matrices(node, now)
+    Entry.objects.bulk_create(entries, batch_size=2000)
+    Run.objects.bulk_create(runs, batch_size=2000)
+
+
+def _history(gpu, seed, hours, now, entries, runs) -> None:
+    """Blocks of 4 to 11 hours, each of one mix of states and one holder."""
+    ago, block = hours, 0
+    while ago > 0:
+        length = min(ago, 4 + (seed * 7 + block * 3) % 8)
+        mix = MIXES[(seed * 5 + block * 2) % 9] if (seed + block) % 4 == 0 else MIXES[(seed + block) % 4]
+        user, team = PEOPLE[(seed // 4 + block) % 5]
+        name = HOSTILE if seed == 0 and block == 0 else f"train-{seed // 4}-{block}"
+        held = not {"free", "orphaned", "unavailable", "unobserved"} & mix.keys()
+        job = factories.job(f"slurm/della/{1000 * (seed + 1) + block}", name=name, user=user, team=team) if held else None
+        for hour in range(length):
+            for state, share in mix.items():
+                entries.append(factories.entry(gpu, hours_ago=ago - hour, state=state, gpu_ms=HOUR_MS * share // 100, held_by=job, now=now))
+        states = {state: HOUR_MS * length * share // 100 for state, share in mix.items()}
+        runs.append(factories.run(gpu, hours_ago=ago, hours=length, states=states, held_by=job, now=now))
+        if job is not None:
+            factories.hold(gpu, job, hours_ago=ago, hours=length, now=now)
+        ago -= length
+        block += 1
+
+
+def _matrices(node, now) -> None:
+    gpu_ids = list(node.gpus.order_by("index").values_list("pk", flat=True))
+    for metric in ("util", "power", "memory"):
+        cells = b"".join(bytes(255 if 100 <= cell < 110 else (cell * 3 + row * 31) % 250 for cell in range(288)) for row in range(len(gpu_ids)))
+        for day in {now.date(), now.replace(day=now.day - 1).date() if now.day > 1 else now.date()}:
+            DayMatrix.objects.create(node_id=node.pk, day=day, metric=metric, gpu_ids=gpu_ids, cells=cells)

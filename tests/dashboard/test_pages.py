@@ -1,0 +1,55 @@
+import pytest
+
+from tests.dashboard import factories, fleet
+
+pytestmark = pytest.mark.django_db
+
+PAGES = (
+    "/",
+    "/now",
+    "/fleet",
+    "/fleet?metric=power",
+    "/nodes/node-001",
+    "/gpus/GPU-node-001-0",
+    "/jobs",
+    "/jobs/slurm/della/1000",
+    "/waste",
+    "/waste?group=job",
+    "/waste.csv",
+    "/status",
+    "/search?q=node",
+    "/docs/states",
+    "/settings",
+    "/welcome",
+    "/welcome/waiting",
+    "/charts/spend",
+    "/charts/spend?as=table",
+    "/charts/spend?as=csv",
+    "/charts/fleet",
+    "/charts/fleet?metric=memory",
+    "/charts/gpu-util?gpu=GPU-node-001-0",
+)
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_a_stranger_is_sent_to_the_log_in(client, address):
+    response = client.get(address)
+
+    assert response.status_code == 302
+    assert response["Location"].startswith("/accounts/login/?next=")
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_every_page_answers(admin, address):
+    fleet.make(nodes=2, gpus=2, hours=48)
+
+    response = admin.get(address)
+
+    assert response.status_code == 200
+
+
+@pytest.mark.parametrize("address", ["/", "/fleet", "/waste"])
+def test_without_a_gpu_the_welcome_is_shown(admin, address):
+    response = admin.get(address)
+
+    assert response["Location"] == "/welcome"
