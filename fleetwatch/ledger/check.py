@@ -122,19 +122,19 @@ def _runs_match(span: _Span) -> Iterator[Imbalance]:
     sums: dict[tuple[int, int | None, str, int], int] = {}
     rows = Entry.objects.filter(node=span.node, start__gte=from_ms(span.start_ms), start__lt=from_ms(span.end_ms))
     for gpu_id, job_id, state, start, gpu_ms in rows.values_list("gpu_id", "job_id", "state", "start", "gpu_ms").iterator():
-        key = (gpu_id, job_id, state, to_ms(start) // HOUR_MS * HOUR_MS)
-        sums[key] = sums.get(key, 0) + gpu_ms
+        held = (gpu_id, job_id, state, to_ms(start) // HOUR_MS * HOUR_MS)
+        sums[held] = sums.get(held, 0) + gpu_ms
     parts = Run.objects.filter(node=span.node, start_ms__gte=span.start_ms, start_ms__lt=span.end_ms)
     for part in parts.iterator():
         hour = part.start_ms // HOUR_MS * HOUR_MS
         if not part.start_ms < part.end_ms <= hour + HOUR_MS or part.condition not in CONDITIONS:
             yield span.fault("runs lie in their hour", hour, f"run {part.pk}: {part.condition} {part.start_ms} to {part.end_ms}")
         for state, gpu_ms in part.state_ms.items():
-            key = (part.gpu_id, part.job_id, state, hour)
-            sums[key] = sums.get(key, 0) - gpu_ms
-    for (gpu_id, job_id, state, hour), left in sums.items():
+            whose = (part.gpu_id, part.job_id, str(state), hour)
+            sums[whose] = sums.get(whose, 0) - gpu_ms
+    for (gpu, job, name, hour), left in sums.items():
         if left:
-            yield span.fault("runs hold the entries", hour, f"GPU {gpu_id}, job {job_id}, {state}: {left} ms more in entries than in runs")
+            yield span.fault("runs hold the entries", hour, f"GPU {gpu}, job {job}, {name}: {left} ms more in entries than in runs")
 
 
 RULES: tuple[Callable[[_Span], Iterator[Imbalance]], ...] = (_capacity_is_spent, _words_and_signs, _runs_match)

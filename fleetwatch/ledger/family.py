@@ -12,6 +12,7 @@ from fleetwatch.ledger.facts import Capacity, Floats, Hold, Ints, Mask, Outage, 
 from fleetwatch.ledger.shares import largest_remainder, split_holders
 from fleetwatch.ledger.timeline import Atoms
 from fleetwatch.ledger.windows import Pieces
+from fleetwatch.lib.spans import union
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +163,10 @@ def _holders(holdings: Sequence[Hold], atoms: Atoms, alive: Mask) -> tuple[list[
     found, shares = [], []
     for job_id in sorted({held.job_id for held in holdings}):
         mine = [held for held in holdings if held.job_id == job_id]
-        spans = timeline.union(span for held in mine for span in held.spans)
+        spans = union(span for held in mine for span in held.spans)
         share = np.zeros(len(alive))
         for held in mine:
-            inside = timeline.inside(atoms, timeline.union(held.spans))
+            inside = timeline.inside(atoms, union(held.spans))
             share = np.where(inside, np.maximum(share, np.nan if held.share is None else held.share), share)
         mask = timeline.inside(atoms, spans) & alive
         if mask.any():

@@ -7,6 +7,7 @@ import numpy as np
 
 from fleetwatch.ledger.facts import SCHEDULERS, Ints, Mask, SourceReport, Spans
 from fleetwatch.ledger.windows import Pieces
+from fleetwatch.lib.spans import difference, union
 
 SCHEDULER_OK, BARE, SCHEDULER_UNKNOWN = 1, 0, -1
 
@@ -22,34 +23,6 @@ class Atoms:
     @property
     def length_ms(self) -> Ints:
         return self.end_ms - self.start_ms
-
-
-def union(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same time as disjoint spans, ascending; touching ones are one."""
-    joined: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if start >= end:
-            continue
-        if joined and start <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
-        else:
-            joined.append((start, end))
-    return joined
-
-
-def subtract(spans: Spans, taken: Spans) -> list[tuple[int, int]]:
-    """The time of `spans` that is not in `taken`; both disjoint and ascending."""
-    left: list[tuple[int, int]] = []
-    for start, end in spans:
-        for other_start, other_end in taken:
-            if other_end <= start or other_start >= end:
-                continue
-            if start < other_start:
-                left.append((start, other_start))
-            start = max(start, other_end)
-        if start < end:
-            left.append((start, end))
-    return left
 
 
 def edges_of(spans: Iterable[tuple[int, int]]) -> Ints:
@@ -93,6 +66,6 @@ def scheduler_status(sources: Sequence[SourceReport]) -> tuple[list[tuple[int, i
         ok = union(span for one in sources if one.kind == kind and one.ok for span in one.spans)
         failed = union(span for one in sources if one.kind == kind and not one.ok for span in one.spans)
         answered += ok
-        silent += subtract(failed, ok)
+        silent += difference(failed, ok)
     unknown = union(silent)
-    return subtract(union(answered), unknown), unknown
+    return difference(answered, unknown), unknown
