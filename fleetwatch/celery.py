@@ -1,10 +1,15 @@
 """The clock and the hands: every schedule of FleetWatch is in this one dict. State lives in Postgres."""
 
 import os
+import warnings
 
 from celery import Celery
+from celery.platforms import SecurityWarning
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleetwatch.settings")
+
+# `make up` works as root too; the warning is about pickled messages, and ours are JSON
+warnings.filterwarnings("ignore", category=SecurityWarning)
 
 app = Celery("fleetwatch")
 app.config_from_object("django.conf:settings", namespace="CELERY")

@@ -174,7 +174,7 @@ LOGGING = {
     "disable_existing_loggers": False,
     "filters": {"expected": {"()": "fleetwatch.lib.logs.ExpectedRefusals"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "filters": ["expected"]}},
-    "loggers": {"django": {"handlers": ["stderr"], "level": "WARNING"}},
+    "loggers": {"django": {"handlers": ["stderr"], "level": "WARNING"}, "django.request": {"level": "ERROR"}},
 }
 structlog.configure(
     processors=[

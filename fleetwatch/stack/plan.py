@@ -13,7 +13,14 @@ from fleetwatch.stack.processes import Spec
 ROOT = Path(__file__).resolve().parent.parent.parent
 # Who stops before whom: agents flush into a living web server, the databases go last.
 SENDERS, HUB, BROKER, DATABASE = range(4)
-POSTGRES_SETTINGS = ("shared_buffers=256MB", "max_connections=80", "wal_compression=pglz", "log_min_messages=warning", "max_wal_size=2GB")
+POSTGRES_SETTINGS = (
+    "shared_buffers=256MB",
+    "max_connections=80",
+    "wal_compression=pglz",
+    "log_min_messages=warning",
+    "log_checkpoints=off",
+    "max_wal_size=2GB",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +77,14 @@ def web(env: Mapping[str, str], listen: Listen) -> Spec:
 def worker(env: Mapping[str, str]) -> Spec:
     """The Celery worker; what it does not finish in time is done by the next start."""
     processes = env.get("FLEETWATCH_WORKERS", "2")
-    command = (sys.executable, "-m", "celery", "-A", "fleetwatch", "worker", "--concurrency", processes, "--loglevel", "warning",
+    command = (sys.executable, "-m", "celery", "-A", "fleetwatch", "--quiet", "worker", "--concurrency", processes, "--loglevel", "warning",
                "--without-gossip", "--without-mingle")  # fmt: skip
     return Spec("worker", command, {**env, "FLEETWATCH_DB_POOL": "2"}, folder=ROOT)
 
 
 def beat(env: Mapping[str, str]) -> Spec:
     """The clock: puts tasks on the queue by the one schedule in celery.py."""
-    return Spec("beat", (sys.executable, "-m", "celery", "-A", "fleetwatch", "beat", "--loglevel", "warning"), env, folder=ROOT)
+    return Spec("beat", (sys.executable, "-m", "celery", "-A", "fleetwatch", "--quiet", "beat", "--loglevel", "warning"), env, folder=ROOT)
 
 
 def agent(env: Mapping[str, str], *, server: str, token_file: Path, source: str, spool: Path, node: str) -> Spec:
