@@ -27,8 +27,9 @@ def encoding(request: HttpRequest) -> str:
 
 def read_body(request: HttpRequest, *, limit: int = MAX_BYTES) -> bytes:
     """The body as sent. Raises TooLargeError beyond `limit` bytes, WireError for another Content-Type than JSON."""
-    if request.content_type != "application/json":
-        raise WireError("Content-Type", f"Content-Type is {request.content_type[:80]!r}, expected application/json")
+    given = request.content_type or ""
+    if given != "application/json":
+        raise WireError("Content-Type", f"Content-Type is {given[:80]!r}, expected application/json")
     declared = request.META.get("CONTENT_LENGTH") or "0"
     if declared.isdigit() and int(declared) > limit:
         raise TooLargeError(f"the body is larger than {limit} bytes")
