@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 
-from django.db.models import Exists, F, OuterRef
+from django.db import connection
 
 from fleetwatch.alerts.facts import Facts, IdleGPU
 from fleetwatch.costs import pricing
@@ -17,6 +18,9 @@ from fleetwatch.ledger import selectors as ledger
 from fleetwatch.ledger.models import Run
 from fleetwatch.ledger.selectors import RunSpan
 from fleetwatch.lib.intervals import from_ms, to_ms
+from fleetwatch.lib.sql import read_statement
+
+_OPEN_QUIET_PARTS = read_statement(Path(__file__).parent / "sql" / "open_quiet_parts.sql")
 
 MINUTE_MS = 60_000
 STALE_MS = 10 * MINUTE_MS  # agents flush each 30 s and posting follows each minute: beyond this nothing is coming in
@@ -55,7 +59,8 @@ def breaches(threshold_minutes: float, now: datetime) -> list[Facts]:
         job = jobs.get(run.job_id) if run.job_id is not None else None
         if job is not None and run.gpu_id in gpus and not _is_over(job, run.end_ms):
             idle[job.pk].append(_idle_gpu(run, gpus[run.gpu_id], rates.get(run.gpu_id, [])))
-    return [_facts(jobs[job_id], found, threshold_minutes) for job_id, found in idle.items()]
+    held = _held_gpus(idle)
+    return [_facts(jobs[job_id], found, held[job_id], threshold_minutes) for job_id, found in idle.items()]
 
 
 def ended(facts: Facts, now: datetime) -> Ended | None:
@@ -79,10 +84,9 @@ def no_data_since_ms(facts: Facts, now: datetime) -> int | None:
 
 def _open_quiet_runs(now: datetime) -> list[RunSpan]:
     """The runs, each whole, of held GPUs that are quiet up to where their node's telemetry ends, a day ago at most."""
-    edge = F("node__last_ms") - EDGE_MS
-    quiet = Run.objects.filter(condition="quiet", job__isnull=False, node__last_ms__gt=to_ms(now - FORGET), end_ms__gte=edge)
-    later = Run.objects.filter(gpu=OuterRef("gpu"), start_ms__gte=OuterRef("end_ms")).exclude(condition="unobserved")
-    parts = list(quiet.filter(~Exists(later)).values_list("gpu_id", "job_id", "start_ms", "end_ms"))
+    with connection.cursor() as cursor:
+        cursor.execute(_OPEN_QUIET_PARTS, {"since_ms": to_ms(now - FORGET), "edge_ms": EDGE_MS})
+        parts = cursor.fetchall()
     if not parts:
         return []
     newest = {(gpu_id, job_id): end_ms for gpu_id, job_id, _, end_ms in sorted(parts, key=lambda part: part[3])}
@@ -142,9 +146,18 @@ def _closing(facts: Facts, gpus: Mapping[int, GPU], runs: Mapping[int, list[RunS
     return replace(facts, gpus=tuple(closed))
 
 
-def _facts(job: Job, gpus: list[IdleGPU], threshold_minutes: float) -> Facts:
-    until_ms = max(gpu.until_ms for gpu in gpus)
-    held = ledger.runs(job_id=job.pk, start_ms=until_ms - STALE_MS, end_ms=until_ms)
+def _held_gpus(idle: Mapping[int, list[IdleGPU]]) -> dict[int, set[int]]:
+    """By job, the GPUs that it held when its idle ones were last seen."""
+    until_ms = {job_id: max(gpu.until_ms for gpu in gpus) for job_id, gpus in idle.items()}
+    held = {job_id: {gpu.gpu_id for gpu in gpus} for job_id, gpus in idle.items()}
+    recent = Run.objects.filter(job_id__in=list(idle), end_ms__gt=min(until_ms.values(), default=0) - STALE_MS)
+    for job_id, gpu_id, start_ms, end_ms in recent.values_list("job_id", "gpu_id", "start_ms", "end_ms"):
+        if job_id is not None and start_ms < until_ms[job_id] and end_ms > until_ms[job_id] - STALE_MS:
+            held[job_id].add(gpu_id)
+    return held
+
+
+def _facts(job: Job, gpus: list[IdleGPU], held: set[int], threshold_minutes: float) -> Facts:
     return Facts(
         job_key=job.key,
         job_name=job.name,
@@ -152,7 +165,7 @@ def _facts(job: Job, gpus: list[IdleGPU], threshold_minutes: float) -> Facts:
         team=job.team.slug if job.team else "",
         scheduler=job.scheduler,
         external_id=job.external_id,
-        job_gpus=len({run.gpu_id for run in held} | {gpu.gpu_id for gpu in gpus}),
+        job_gpus=len(held),
         threshold_minutes=threshold_minutes,
         gpus=tuple(sorted(gpus, key=lambda gpu: (gpu.node, -1 if gpu.index is None else gpu.index, gpu.uuid))),
     )

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from fleetwatch.costs import pricing
-from fleetwatch.costs.totals import STATES, TIERS, Group, Totals
+from fleetwatch.costs.totals import Group, Totals
+from fleetwatch.ledger.policy import STATES, TIERS
 from fleetwatch.lib.intervals import Interval
 
 GROUPS = ("team", "user", "job")
