@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from django.db import connection
 from numpy.typing import NDArray
 
 from agent import wire
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
-from fleetwatch.telemetry import codec, hot
+from fleetwatch.telemetry import codec, hot, rows
 from fleetwatch.telemetry.tables import (
     DEAD_PROCESSES,
     HOST_INTS,
@@ -156,9 +155,8 @@ def _hours(start_ms: int, end_ms: int) -> range:
 
 def _payloads(kind: str, node_id: int, start_ms: int, end_ms: int) -> list[bytes]:
     """The packed bytes of the chunks that may hold overlapping windows, oldest first; `kind` is a column of Chunk."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f'SELECT {kind} FROM telemetry_chunk WHERE node_id = %s AND start < %s AND "end" > %s ORDER BY start',  # noqa: S608 (our own words)
-            [node_id, from_ms(end_ms), from_ms(start_ms - MAX_WINDOW_MS)],
-        )
-        return [bytes(payload) for (payload,) in cursor.fetchall() if payload]
+    found = rows.fetched(
+        f'SELECT {kind} FROM telemetry_chunk WHERE node_id = %s AND start < %s AND "end" > %s ORDER BY start',  # noqa: S608 (our own words)
+        [node_id, from_ms(end_ms), from_ms(start_ms - MAX_WINDOW_MS)],
+    )
+    return [payload for (payload,) in found if payload]

@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from itertools import chain, repeat
 from typing import Any
 
 import msgspec
 import numpy as np
-from django.db import connection
 from numpy.typing import NDArray
 
 from agent import wire
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import from_ms
+from fleetwatch.telemetry import rows
 from fleetwatch.telemetry.tables import DEAD_PROCESSES, Table
 
 # /proc/<pid>/stat: zombie, dead, uninterruptible sleep. They hold a GPU and do nothing with it.
@@ -79,32 +80,31 @@ def named(batches: Iterable[tuple[datetime, int]]) -> list[Row]:
     )
 
 
-def decode(rows: Sequence[Row], columns: Sequence[str] | None) -> Decoded:
+def decode(found: Sequence[Row], columns: Sequence[str] | None) -> Decoded:
     """Windows with the named float columns (None: all of the wire's), host samples with all of theirs."""
     names = tuple(wire.WINDOW_COLUMNS if columns is None else (name for name in columns if name in wire.WINDOW_COLUMNS))
     decoder = _decoder(names)
-    batches = [decoder.decode(gzip.decompress(row.payload)) for row in rows]
-    host_rows = [(row, batch) for row, batch in zip(rows, batches, strict=True) if batch.host is not None and batch.host.start_ms]
+    batches = [decoder.decode(gzip.decompress(row.payload)) for row in found]
+    host_rows = [(row, batch) for row, batch in zip(found, batches, strict=True) if batch.host is not None and batch.host.start_ms]
     return Decoded(
-        windows=_windows(rows, batches, names),
+        windows=_windows(found, batches, names),
         host=_host([row for row, _ in host_rows], [batch for _, batch in host_rows]),
     )
 
 
 def _fetch(keys: str, parameters: list[Any], *, ends_after_ms: int = 0) -> list[Row]:
     # ordered by id, so that of two windows with one key the one received first stays, here as after sealing
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            SELECT batch.payload, batch.offset_ms, batch.boot_start_ms, batch.sequence
-            FROM telemetry_batch AS batch
-            JOIN {keys} AS wanted USING (received_at, id)
-            WHERE NOT batch.quarantined AND (batch.end_ms IS NULL OR batch.end_ms > %s)
-            ORDER BY batch.id
-            """,  # noqa: S608 (the keys are one of the literals above)
-            [*parameters, ends_after_ms],
-        )
-        return [Row(bytes(payload), *others) for payload, *others in cursor.fetchall()]
+    found = rows.fetched(
+        f"""
+        SELECT batch.payload, batch.offset_ms, batch.boot_start_ms, batch.sequence
+        FROM telemetry_batch AS batch
+        JOIN {keys} AS wanted USING (received_at, id)
+        WHERE NOT batch.quarantined AND (batch.end_ms IS NULL OR batch.end_ms > %s)
+        ORDER BY batch.id
+        """,  # noqa: S608 (the keys are one of the literals above)
+        [*parameters, ends_after_ms],
+    )
+    return [Row(*row) for row in found]
 
 
 @lru_cache(maxsize=32)
@@ -127,41 +127,39 @@ def _decoder(names: tuple[str, ...]) -> "msgspec.json.Decoder[Any]":
     return msgspec.json.Decoder(batch)
 
 
-def _windows(rows: Sequence[Row], batches: list[Any], names: Sequence[str]) -> Table:
+def _windows(found: Sequence[Row], batches: list[Any], names: Sequence[str]) -> Table:
     counts = [len(batch.windows.gpu) for batch in batches]
     gpu_ids = _gpu_ids({gpu.uuid for batch in batches for gpu in batch.gpus})
     table: Table = {
         "gpu_id": _integers([gpu_ids[batch.gpus[position].uuid] for batch in batches for position in batch.windows.gpu]),
-        **_times(rows, batches, counts, lambda batch: batch.windows.start_ms),
+        **_times(found, batches, counts, lambda batch: batch.windows.start_ms),
         "observed_ms": _integers([value for batch in batches for value in batch.windows.observed_ms]),
         DEAD_PROCESSES: np.array([count for batch in batches for count in _dead_processes(batch)], dtype=np.float64),
     }
     return table | {name: _numbers(name, [getattr(batch.windows, name) for batch in batches], counts) for name in names}
 
 
-def _host(rows: Sequence[Row], batches: list[Any]) -> Table:
+def _host(found: Sequence[Row], batches: list[Any]) -> Table:
     counts = [len(batch.host.start_ms) for batch in batches]
-    table: Table = {**_times(rows, batches, counts, lambda batch: batch.host.start_ms)}
+    table: Table = {**_times(found, batches, counts, lambda batch: batch.host.start_ms)}
     return table | {name: _numbers(name, [getattr(batch.host, name) for batch in batches], counts) for name in wire.HOST_COLUMNS}
 
 
-def _times(rows: Sequence[Row], batches: list[Any], counts: list[int], starts: Callable[[Any], list[int]]) -> Table:
+def _times(found: Sequence[Row], batches: list[Any], counts: list[int], starts: Callable[[Any], list[int]]) -> Table:
     """start_ms, boot_start_ms, sequence and window_ms of every row."""
-    offsets = np.repeat(_integers([row.offset_ms for row in rows]), counts)
+    offsets = np.repeat(_integers([row.offset_ms for row in found]), counts)
     return {
         "start_ms": _integers([start for batch in batches for start in starts(batch)]) + offsets,
-        "boot_start_ms": np.repeat(_integers([row.boot_start_ms for row in rows]), counts),
-        "sequence": np.repeat(_integers([row.sequence for row in rows]), counts),
+        "boot_start_ms": np.repeat(_integers([row.boot_start_ms for row in found]), counts),
+        "sequence": np.repeat(_integers([row.sequence for row in found]), counts),
         "window_ms": np.repeat(_integers([batch.window_s * 1000 for batch in batches]), counts),
     }
 
 
 def _numbers(name: str, lists: list[list[float | None] | None], counts: list[int]) -> NDArray[np.float64]:
     """One float64 column over all batches; null and an absent column are NaN. Ratios are clamped as the wire clamps them."""
-    values: list[float | None] = []
-    for numbers, count in zip(lists, counts, strict=True):
-        values.extend([None] * count if numbers is None else numbers)
-    column = np.array(values, dtype=np.float64)
+    values = chain.from_iterable(repeat(None, count) if numbers is None else numbers for numbers, count in zip(lists, counts, strict=True))
+    column: NDArray[np.float64] = np.fromiter(values, dtype=np.float64, count=sum(counts))  # makes None NaN
     return np.clip(column, 0.0, 1.0) if name in _CLAMPED else column
 
 

@@ -1,0 +1,156 @@
+"""Storage: what a value costs in bytes, and how fast hours are sealed and read back, on a real Postgres.
+
+`python -m benchmarks.bench_storage`: simulated nodes of 8 GPUs, 10 s windows, one batch per 30 s. A value is one
+number read in a column of one window; keys (GPU, start, sequence, ...) are carried along and not counted.
+"""
+
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import django
+import numpy as np
+from django.core.management import call_command
+from django.db import connection
+
+from agent import wire
+from tests.servers import Servers
+
+NODES, HOURS = 4, 6
+BATCH_MS = 30_000
+ROUNDS = 5
+
+
+def main() -> int:
+    servers = Servers()
+    try:
+        django.setup()
+        call_command("migrate", verbosity=0)
+        run()
+    finally:
+        connection.close()
+        connection.close_pool()
+        servers.stop()
+    return 0
+
+
+def run() -> None:
+    from fleetwatch.telemetry import codec, frames, hot, partitions, seal
+    from fleetwatch.telemetry.models import Chunk, SealMark
+
+    start = datetime(2026, 11, 20, tzinfo=UTC)
+    end_ms = int((start + timedelta(hours=HOURS)).timestamp() * 1000)
+    start_ms = int(start.timestamp() * 1000)
+    partitions.ensure(start)
+    stored = [store_hours(number, start_ms, end_ms, full_precision=number % 2 == 1) for number in range(NODES)]
+    values = sum(count for _, count, _ in stored)
+    print(f"{NODES} nodes x 8 GPUs x {HOURS} h, {values:,} values ({values / (NODES * HOURS * 2880):.1f} per window)")
+
+    first = stored[0][0]
+    rows = hot.marked(first, range(start_ms, end_ms, 3_600_000))
+    report("decode hot batches", stored[0][1], timed(lambda: hot.decode(rows, None)))
+    report("read 6 h hot, 8 columns", stored[0][1] / columns_of(rows[0]) * 8, timed(lambda: frames.read(first, start_ms, end_ms, WANTED)))
+
+    began, cpu = time.perf_counter(), time.process_time()
+    did = seal.seal_closed_hours(start + timedelta(days=1), 1_000)
+    wall, cpu = time.perf_counter() - began, time.process_time() - cpu
+    print(
+        f"seal {did['hours']} node-hours: {values / wall / 1e6:.1f} M values/s by the clock, {values / cpu / 1e6:.1f} M per CPU-s of the worker"
+    )
+    assert not SealMark.objects.exists()
+
+    for name, number in (("rounded to the sensors", 0), ("full doubles", 1)):
+        nodes = [stored[place] for place in range(NODES) if place % 2 == number]
+        ids, count = [node for node, _, _ in nodes], sum(count for _, count, _ in nodes)
+        packed = [bytes(payload) for payload in Chunk.objects.filter(node_id__in=ids).values_list("payload", flat=True)]
+        print(
+            f"{name}: {sum(size for _, _, size in nodes) / count:.2f} B/value hot (gzip), {sum(map(len, packed)) / count:.3f} B/value packed"
+        )
+        report(
+            "  pack", count, timed(lambda packed=packed: [codec.pack(codec.unpack(data)) for data in packed]), note="(decoding included)"
+        )
+        report("  decode all columns", count, timed(lambda packed=packed: [codec.unpack(data) for data in packed]))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_total_relation_size('telemetry_chunk')")
+        print(f"on disk with index and TOAST: {cursor.fetchone()[0] / values:.3f} B/value over all")
+    report(
+        "read 6 h sealed, 8 columns", stored[0][1] / columns_of(rows[0]) * 8, timed(lambda: frames.read(first, start_ms, end_ms, WANTED))
+    )
+
+
+WANTED = ("util_mean", "util_max", "power_w", "memory_used_bytes", "sm_active", "dram_active", "tensor_active", "live_process_count")
+
+
+def store_hours(number: int, start_ms: int, end_ms: int, *, full_precision: bool) -> tuple[int, int, int]:
+    """(node id, values, bytes of payload) of a simulated node whose batches are now in the hot table."""
+    from fleetwatch.inventory.models import GPU, Node
+    from fleetwatch.lib.intervals import from_ms
+    from fleetwatch.telemetry import services
+
+    values = size = 0
+    node = Node.objects.create(name=f"bench-{number}")
+    for batch in batches(number, start_ms, end_ms, full_precision=full_precision):
+        if not node.gpus.exists():
+            GPU.objects.bulk_create([GPU(uuid=gpu["uuid"], node=node, memory_total_bytes=80 * 2**30) for gpu in batch.gpus])
+        payload = wire.compress(wire.encode(batch))
+        services.append_batch(node, batch, payload, offset_ms=0, received_at=from_ms(start_ms), quarantined=False)
+        size += len(payload)
+        values += sum(value is not None for name in wire.WINDOW_COLUMNS for value in batch.windows.get(name, ()))
+    return node.pk, values, size
+
+
+def batches(number: int, start_ms: int, end_ms: int, *, full_precision: bool) -> Iterator[wire.Batch]:
+    """The node's hours cut into batches of 30 s, as an agent sends them."""
+    from fleetwatch.demo import fleet, plan, story
+
+    member = fleet.nodes(8 * NODES)[number]
+    whole = story.batch(member, plan.Block(plan.Fill(start_ms, end_ms), start_ms, end_ms, 10))
+    columns = {name: np.array(values, dtype=object) for name, values in whole.windows.items()}
+    rng = np.random.default_rng(number)
+    order = np.lexsort([columns["gpu"].astype(int), columns["start_ms"].astype(int)])
+    part = columns["start_ms"][order].astype(int) // BATCH_MS
+    for sequence, rows in enumerate(np.split(order, np.flatnonzero(np.diff(part)) + 1)):
+        windows = {name: values[rows].tolist() for name, values in columns.items()}
+        yield replace(whole, windows=blurred(windows, rng) if full_precision else windows, sequence=sequence, events=[])
+
+
+def blurred(windows: wire.Columns, rng: np.random.Generator) -> wire.Columns:
+    """The same windows with the digits that means over readings have; whole numbers and 0 and 1 stay."""
+    return {name: [blur(value, rng) for value in values] for name, values in windows.items()}
+
+
+def blur(value: float | None, rng: np.random.Generator) -> float | None:
+    if not isinstance(value, float) or value in (0.0, 1.0):
+        return value
+    return value * (1 - float(rng.random()) * 1e-4)
+
+
+def columns_of(row: object) -> int:
+    from fleetwatch.telemetry import hot
+
+    table = hot.decode([row], None).windows
+    return sum(name in wire.WINDOW_COLUMNS and not np.isnan(values).all() for name, values in table.items())
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Median seconds of the rounds."""
+    return statistics.median(seconds(work) for _ in range(ROUNDS))
+
+
+def seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def report(name: str, values: float, taken_s: float, *, note: str = "") -> None:
+    print(f"{name}: {values / taken_s / 1e6:.1f} M values/s ({taken_s * 1000:.0f} ms) {note}".rstrip())
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleetwatch.settings")
+    sys.exit(main())
