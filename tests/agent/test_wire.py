@@ -198,4 +198,4 @@ def test_encoding_refuses_what_json_has_no_word_for():
 def test_the_golden_file_names_every_key_of_the_format():
     golden = json.loads((GOLDEN / "full.json").read_text())
 
-    assert list(golden) == [name for name in wire.Batch.__dataclass_fields__]
+    assert list(golden) == list(wire.Batch.__dataclass_fields__)
