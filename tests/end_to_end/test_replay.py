@@ -24,7 +24,7 @@ from django.core.management import call_command
 from fleetwatch.accounts.models import User
 from fleetwatch.costs.services import set_rate
 from fleetwatch.ingest.tokens import create_agent_token
-from fleetwatch.inventory.models import GPU, GPUModel
+from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger.models import Entry
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,7 +59,7 @@ def replayed(live_server, tmp_path, transactional_db):
     again = replay(tmp_path / "log.csv", server=live_server.url, token=token)
     assert (first.returncode, again.returncode) == (0, 0), first.stderr + again.stderr
     call_command("settle")
-    set_rate(model=GPUModel.objects.get(gpus__uuid=GPU.objects.first().uuid), usd=Decimal("3.60"), valid_from=START, now=now)
+    set_rate(GPUModel.objects.get(name="H100 SXM"), Decimal("3.60"), valid_from=START, now=now)
     User.objects.create_user("ann", password="a-long-password-1")
 
 
@@ -76,8 +76,8 @@ def test_a_recorded_log_becomes_the_states_and_dollars_worked_out_by_hand(replay
     }  # fmt: skip
     assert summary["coverage"] == 1.0
     assert summary["cost_usd"]["total"] == 7.2
-    assert summary["cost_usd"]["idle"] == 4.8
-    assert summary["cost_usd"]["useful"] == 1.61028
+    assert summary["cost_usd"]["states"]["idle"] == 4.8
+    assert summary["cost_usd"]["states"]["useful"] == 1.61028
     assert summary["waste"]["certain"] == {"gpu_hours": pytest.approx(4.8 / 3.6), "usd": 4.8}
     assert summary["waste"]["probable"]["usd"] == 0.6
     assert summary["waste"]["potential"]["usd"] == 0.18972
