@@ -1,6 +1,6 @@
 """The read API under /api/v1, /metrics, /healthz and /readyz. Ingest's /api/v1/batches and /enroll stand before these."""
 
-from django.urls import path
+from django.urls import path, re_path
 
 from fleetwatch.api import views
 from fleetwatch.api.reading import api
@@ -11,5 +11,7 @@ urlpatterns = [
     path("metrics", views.metrics, name="metrics"),
     path("api/v1/openapi.json", views.openapi, name="api-openapi"),
     path("api/v1/docs", views.docs, name="api-docs"),
+    path("api/v1/", views.nothing_here, {"path": ""}),
     path("api/v1/", api.urls),
+    re_path(r"^api/v1/(?P<path>.*)$", views.nothing_here),
 ]

@@ -29,6 +29,11 @@ def openapi(request: HttpRequest) -> HttpResponse:
     return JsonResponse(api.get_openapi_schema(path_prefix=prefix))
 
 
+def nothing_here(request: HttpRequest, path: str) -> HttpResponse:
+    """Addresses under /api/v1 that do not exist: scripts get JSON, not a page."""
+    return JsonResponse({"error": "there is nothing at this address", "field": None}, status=404)
+
+
 @require_safe
 @login_required
 # Swagger UI writes style attributes; scripts stay our own files

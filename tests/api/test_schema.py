@@ -1,0 +1,60 @@
+"""Schemathesis: whatever its OpenAPI description allows, and much that it does not, the API answers and never fails."""
+
+import pytest
+import schemathesis
+from django.test import Client
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+
+from fleetwatch.api.reading import api as reading
+
+pytestmark = pytest.mark.django_db
+
+
+DESCRIPTION = schemathesis.openapi.from_dict(reading.get_openapi_schema(path_prefix="/api/v1/"))
+OPERATIONS = {operation.ok().label: operation.ok() for operation in DESCRIPTION.get_all_operations()}
+MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("label", OPERATIONS)
+@settings(max_examples=25, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_the_api_never_fails(api, label, mode, data):
+    case = data.draw(OPERATIONS[label].as_strategy(generation_mode=mode))
+
+    answer = api.get(case.formatted_path, query_params=dict(case.query or {}))
+
+    assert answer.status_code in (200, 404, 422)
+    assert answer["Content-Type"].startswith("application/json")
+    assert answer.status_code == 200 or set(answer.json()) == {"error", "field"}
+
+
+def test_every_contract_endpoint_is_described_with_its_answer():
+    paths = reading.get_openapi_schema(path_prefix="/api/v1/")["paths"]
+
+    assert sorted(paths) == [
+        "/api/v1/fleet/summary",
+        "/api/v1/gpus",
+        "/api/v1/gpus/{uuid}",
+        "/api/v1/gpus/{uuid}/series",
+        "/api/v1/incidents",
+        "/api/v1/jobs",
+        "/api/v1/jobs/{key}",
+        "/api/v1/nodes",
+        "/api/v1/rates",
+        "/api/v1/reports",
+        "/api/v1/waste",
+    ]
+    for methods in paths.values():
+        assert "$ref" in methods["get"]["responses"][200]["content"]["application/json"]["schema"]
+        assert methods["get"]["security"] == [{"Token": []}, {"SessionAuth": []}]
+
+
+@pytest.mark.parametrize("path", ["/api/v1/findings", "/api/v1/", "/api/v1/nope/1"])
+def test_an_address_that_is_not_there_is_a_404_in_json(path):
+    answer = Client().get(path)
+
+    assert answer.status_code == 404
+    assert answer.json() == {"error": "there is nothing at this address", "field": None}
