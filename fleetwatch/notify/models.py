@@ -20,6 +20,7 @@ class Delivery(models.Model):
 
     class State(models.TextChoices):
         PENDING = "pending"
+        SENDING = "sending"
         SENT = "sent"
         FAILED = "failed"
 

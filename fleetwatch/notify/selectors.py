@@ -30,7 +30,7 @@ def transports() -> tuple[Transport, ...]:
 def channels() -> list[ChannelStatus]:
     """All channels by name, each with what became of its newest tried delivery and how many wait."""
     newest = Delivery.objects.filter(channel=OuterRef("pk"), attempts__gt=0).order_by("-pk").values("pk")[:1]
-    waiting = Count("deliveries", filter=Q(deliveries__state=Delivery.State.PENDING))
+    waiting = Count("deliveries", filter=Q(deliveries__state__in=services.WAITING))
     rows = list(Channel.objects.annotate(newest_id=Subquery(newest), waiting=waiting).order_by("name"))
     last = Delivery.objects.in_bulk([row.newest_id for row in rows if row.newest_id])
     return [ChannelStatus(row, transport(row.kind).label, where(row), last.get(row.newest_id), row.waiting) for row in rows]

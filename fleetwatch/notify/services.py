@@ -30,6 +30,8 @@ BUDGET_S = 120.0
 CLAIM = timedelta(seconds=BUDGET_S + 180)
 MAX_ANSWER = 300
 
+WAITING = (Delivery.State.PENDING, Delivery.State.SENDING)  # not done with; a claim that ran out is waiting again
+
 log = structlog.get_logger(__name__)
 
 
@@ -151,9 +153,14 @@ def deliver_due(
     return did
 
 
+def is_sending(now: datetime) -> bool:
+    """Whether some worker is sending something at this moment."""
+    return Delivery.objects.filter(state=Delivery.State.SENDING, next_attempt_at__gt=now).exists()
+
+
 def prune_deliveries(now: datetime) -> dict[str, int]:
     """How many deliveries were forgotten: done with for 90 days."""
-    deleted, _ = Delivery.objects.filter(created_at__lt=now - KEEP).exclude(state=Delivery.State.PENDING).delete()
+    deleted, _ = Delivery.objects.filter(created_at__lt=now - KEEP).exclude(state__in=WAITING).delete()
     return {"deleted": deleted}
 
 
@@ -166,10 +173,10 @@ def wait_s(attempts: int, *, retry_after_s: float | None, jitter: float) -> floa
 
 def _claim(now: datetime) -> Delivery | None:
     """The delivery to try next, ours until `now` + CLAIM; None when nothing is due."""
-    earlier = Delivery.objects.filter(channel=OuterRef("channel"), state=Delivery.State.PENDING, pk__lt=OuterRef("pk"))
+    earlier = Delivery.objects.filter(channel=OuterRef("channel"), state__in=WAITING, pk__lt=OuterRef("pk"))
     with transaction.atomic():
         delivery = (
-            Delivery.objects.filter(~Exists(earlier), state=Delivery.State.PENDING, next_attempt_at__lte=now, channel__is_enabled=True)
+            Delivery.objects.filter(~Exists(earlier), state__in=WAITING, next_attempt_at__lte=now, channel__is_enabled=True)
             .select_related("channel")
             .order_by("next_attempt_at", "pk")
             .select_for_update(skip_locked=True, of=("self",))
@@ -177,9 +184,8 @@ def _claim(now: datetime) -> Delivery | None:
         )
         if delivery is None:
             return None
-        delivery.attempts += 1
-        delivery.next_attempt_at = now + CLAIM
-        delivery.save(update_fields=["attempts", "next_attempt_at"])
+        delivery.state, delivery.attempts, delivery.next_attempt_at = Delivery.State.SENDING, delivery.attempts + 1, now + CLAIM
+        delivery.save(update_fields=["state", "attempts", "next_attempt_at"])
         return delivery
 
 
@@ -204,7 +210,7 @@ def _attempt(delivery: Delivery, now: datetime, *, jitter: float) -> str:
 def _note(delivery: Delivery, state: Delivery.State, said: str, at: datetime) -> str:
     """Writes the outcome, unless another worker claimed the row since: then that one's counts."""
     answer = one_line(said, MAX_ANSWER)
-    Delivery.objects.filter(pk=delivery.pk, attempts=delivery.attempts, state=Delivery.State.PENDING).update(
+    Delivery.objects.filter(pk=delivery.pk, attempts=delivery.attempts, state=Delivery.State.SENDING).update(
         state=state,
         last_answer=answer,
         next_attempt_at=at,
@@ -231,7 +237,7 @@ def _disable(channel: Channel, reason: str) -> None:
 
 def _expire(now: datetime) -> int:
     """How many deliveries of switched-off channels were given up: older than 24 hours."""
-    stale = Q(state=Delivery.State.PENDING, channel__is_enabled=False, created_at__lte=now - GIVE_UP_AFTER)
+    stale = Q(state__in=WAITING, next_attempt_at__lte=now, channel__is_enabled=False, created_at__lte=now - GIVE_UP_AFTER)
     return Delivery.objects.filter(stale).update(state=Delivery.State.FAILED, last_answer="the channel was switched off for 24 hours")
 
 

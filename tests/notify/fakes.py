@@ -118,7 +118,8 @@ class FakeSMTP:
 
         class Handler(socketserver.StreamRequestHandler):
             def handle(self) -> None:
-                _Dialogue(script, self.rfile, self.wfile).run()
+                with suppress(ConnectionError):  # a client that expected TLS hangs up
+                    _Dialogue(script, self.rfile, self.wfile).run()
 
         self.server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True

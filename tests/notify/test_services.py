@@ -172,10 +172,12 @@ def test_what_waited_a_day_for_a_switched_off_channel_is_given_up(slack):
 def test_a_worker_that_died_while_sending_gives_its_claim_back(slack):
     services.enqueue([slack_channel(slack.url)], message(), key="k", now=NOON)
     assert services._claim(NOON) is not None
+    assert services.is_sending(NOON)
 
     held, free = deliver(NOON + services.CLAIM - MINUTE), deliver(NOON + services.CLAIM)
 
     assert (held["sent"], free["sent"]) == (0, 1)
+    assert not services.is_sending(NOON)
 
 
 @pytest.mark.django_db
