@@ -51,7 +51,7 @@ def replay(log: Path, *, server: str, token: str) -> "subprocess.CompletedProces
 
 
 @pytest.fixture
-def replayed(live_server, tmp_path, transactional_db):
+def replayed(live_server, tmp_path, transactional_db, plain_static_files):
     write_log(tmp_path / "log.csv")
     now = datetime.now(UTC)
     token = create_agent_token("gpu-07", now)
