@@ -9,7 +9,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import django
@@ -39,54 +39,57 @@ def main() -> int:
 
 
 def run() -> None:
-    from fleetwatch.telemetry import codec, frames, hot, partitions, seal
-    from fleetwatch.telemetry.models import Chunk, SealMark
+    from fleetwatch.telemetry import frames, hot, partitions, seal
 
     start = datetime(2026, 11, 20, tzinfo=UTC)
-    end_ms = int((start + timedelta(hours=HOURS)).timestamp() * 1000)
-    start_ms = int(start.timestamp() * 1000)
+    start_ms, end_ms = (int(moment.timestamp() * 1000) for moment in (start, start + timedelta(hours=HOURS)))
     partitions.ensure(start)
     stored = [store_hours(number, start_ms, end_ms, full_precision=number % 2 == 1) for number in range(NODES)]
-    values = sum(count for _, count, _ in stored)
+    values = sum(node.values for node in stored)
     print(f"{NODES} nodes x 8 GPUs x {HOURS} h, {values:,} values ({values / (NODES * HOURS * 2880):.1f} per window)")
 
-    first = stored[0][0]
-    rows = hot.marked(first, range(start_ms, end_ms, 3_600_000))
-    report("decode hot batches", stored[0][1], timed(lambda: hot.decode(rows, None)))
-    report("read 6 h hot, 8 columns", stored[0][1] / columns_of(rows[0]) * 8, timed(lambda: frames.read(first, start_ms, end_ms, WANTED)))
+    first = stored[0]
+    rows = hot.marked(first.pk, range(start_ms, end_ms, 3_600_000))
+    wanted = first.values / columns_of(rows[0]) * len(WANTED)
+    report("decode hot batches", first.values, timed(lambda: hot.decode(rows, None)))
+    report(f"read {HOURS} h hot, {len(WANTED)} columns", wanted, timed(lambda: frames.read(first.pk, start_ms, end_ms, WANTED)))
 
     began, cpu = time.perf_counter(), time.process_time()
     did = seal.seal_closed_hours(start + timedelta(days=1), 1_000)
     wall, cpu = time.perf_counter() - began, time.process_time() - cpu
-    print(
-        f"seal {did['hours']} node-hours: {values / wall / 1e6:.1f} M values/s by the clock, {values / cpu / 1e6:.1f} M per CPU-s of the worker"
-    )
-    assert not SealMark.objects.exists()
+    print(f"seal {did['hours']} node-hours: {values / wall / 1e6:.1f} M values/s by the clock, {values / cpu / 1e6:.1f} M per worker CPU-s")
 
-    for name, number in (("rounded to the sensors", 0), ("full doubles", 1)):
-        nodes = [stored[place] for place in range(NODES) if place % 2 == number]
-        ids, count = [node for node, _, _ in nodes], sum(count for _, count, _ in nodes)
-        packed = [bytes(payload) for payload in Chunk.objects.filter(node_id__in=ids).values_list("payload", flat=True)]
-        print(
-            f"{name}: {sum(size for _, _, size in nodes) / count:.2f} B/value hot (gzip), {sum(map(len, packed)) / count:.3f} B/value packed"
-        )
-        report(
-            "  pack", count, timed(lambda packed=packed: [codec.pack(codec.unpack(data)) for data in packed]), note="(decoding included)"
-        )
-        report("  decode all columns", count, timed(lambda packed=packed: [codec.unpack(data) for data in packed]))
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_total_relation_size('telemetry_chunk')")
-        print(f"on disk with index and TOAST: {cursor.fetchone()[0] / values:.3f} B/value over all")
-    report(
-        "read 6 h sealed, 8 columns", stored[0][1] / columns_of(rows[0]) * 8, timed(lambda: frames.read(first, start_ms, end_ms, WANTED))
-    )
+    packed_sizes("rounded to the sensors", stored[0::2])
+    packed_sizes("full doubles", stored[1::2])
+    report(f"read {HOURS} h sealed, {len(WANTED)} columns", wanted, timed(lambda: frames.read(first.pk, start_ms, end_ms, WANTED)))
+
+
+def packed_sizes(name: str, nodes: list["Stored"]) -> None:
+    from fleetwatch.telemetry import codec
+    from fleetwatch.telemetry.models import Chunk
+
+    count = sum(node.values for node in nodes)
+    chunks = Chunk.objects.filter(node_id__in=[node.pk for node in nodes])
+    packed = [bytes(payload) for payload in chunks.values_list("payload", flat=True)]
+    print(f"{name}: {sum(node.payload_bytes for node in nodes) / count:.2f} B/value hot (gzip), {sum(map(len, packed)) / count:.3f} packed")
+    report("  pack, decoding included", count, timed(lambda: [codec.pack(codec.unpack(data)) for data in packed]))
+    report("  decode all columns", count, timed(lambda: [codec.unpack(data) for data in packed]))
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A node whose batches are in the hot table."""
+
+    pk: int
+    values: int
+    payload_bytes: int
 
 
 WANTED = ("util_mean", "util_max", "power_w", "memory_used_bytes", "sm_active", "dram_active", "tensor_active", "live_process_count")
 
 
-def store_hours(number: int, start_ms: int, end_ms: int, *, full_precision: bool) -> tuple[int, int, int]:
-    """(node id, values, bytes of payload) of a simulated node whose batches are now in the hot table."""
+def store_hours(number: int, start_ms: int, end_ms: int, *, full_precision: bool) -> Stored:
+    """A simulated node, its batches put into the hot table."""
     from fleetwatch.inventory.models import GPU, Node
     from fleetwatch.lib.intervals import from_ms
     from fleetwatch.telemetry import services
@@ -100,7 +103,7 @@ def store_hours(number: int, start_ms: int, end_ms: int, *, full_precision: bool
         services.append_batch(node, batch, payload, offset_ms=0, received_at=from_ms(start_ms), quarantined=False)
         size += len(payload)
         values += sum(value is not None for name in wire.WINDOW_COLUMNS for value in batch.windows.get(name, ()))
-    return node.pk, values, size
+    return Stored(node.pk, values, size)
 
 
 def batches(number: int, start_ms: int, end_ms: int, *, full_precision: bool) -> Iterator[wire.Batch]:
@@ -147,8 +150,8 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def report(name: str, values: float, taken_s: float, *, note: str = "") -> None:
-    print(f"{name}: {values / taken_s / 1e6:.1f} M values/s ({taken_s * 1000:.0f} ms) {note}".rstrip())
+def report(name: str, values: float, taken_s: float) -> None:
+    print(f"{name}: {values / taken_s / 1e6:.1f} M values/s ({taken_s * 1000:.0f} ms)")
 
 
 if __name__ == "__main__":

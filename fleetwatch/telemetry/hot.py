@@ -30,6 +30,7 @@ _Numbers = list[float | None] | None
 class Row:
     """What decoding needs of a Batch row."""
 
+    batch_id: int
     payload: bytes
     offset_ms: int
     boot_start_ms: int
@@ -96,7 +97,7 @@ def _fetch(keys: str, parameters: list[Any], *, ends_after_ms: int = 0) -> list[
     # ordered by id, so that of two windows with one key the one received first stays, here as after sealing
     found = rows.fetched(
         f"""
-        SELECT batch.payload, batch.offset_ms, batch.boot_start_ms, batch.sequence
+        SELECT batch.id, batch.payload, batch.offset_ms, batch.boot_start_ms, batch.sequence
         FROM telemetry_batch AS batch
         JOIN {keys} AS wanted USING (received_at, id)
         WHERE NOT batch.quarantined AND (batch.end_ms IS NULL OR batch.end_ms > %s)

@@ -135,6 +135,18 @@ def test_a_batch_that_came_while_its_partition_was_detached_is_attached_again():
     assert Batch.objects.get().id == row.id
 
 
+def test_a_batch_out_of_sight_is_sealed_when_its_partition_is_back():
+    store(make_node(), received_at=RECEIVED)
+    execute(f"ALTER TABLE telemetry_batch DETACH PARTITION {OWN.name}")
+
+    unseen = seal.seal_closed_hours(DROPPABLE, limit=10)
+    partitions.drop_sealed(DROPPABLE)
+    seen = seal.seal_closed_hours(DROPPABLE, limit=10)
+
+    assert unseen == {"hours": 0, "windows": 0, "batches": 0, "missing": 1}
+    assert seen == {"hours": 1, "windows": 2, "batches": 1}
+
+
 def test_an_insert_attaches_a_detached_table_again():
     stored_and_sealed()
     execute(f"ALTER TABLE telemetry_batch DETACH PARTITION {OWN.name}")
