@@ -64,7 +64,7 @@ class Answer:
 
 def check_url(url: str) -> SplitResult:
     """The parts of an http or https address. Raises ValueError with a sentence for people."""
-    if len(url) > MAX_URL or any(character.isspace() or not character.isprintable() for character in url):
+    if len(url) > MAX_URL or not url.isascii() or any(character.isspace() or not character.isprintable() for character in url):
         raise ValueError("is no web address")
     try:
         parts = urlsplit(url)

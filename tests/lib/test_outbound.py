@@ -151,6 +151,7 @@ def test_private_addresses_are_a_choice(monkeypatch, address):
         ("https://example.com/a b", "no web address"),
         ("https://example.com/\r\nX: y", "no web address"),
         ("https://[bad/", "no web address"),
+        ("https://example.com/é", "no web address"),
         ("hooks.slack.com/services", "must begin with"),
     ],
 )
