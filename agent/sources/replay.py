@@ -23,6 +23,7 @@ try:
 except ImportError:  # Python 3.8: UTC and fixed offsets only
     zoneinfo = None  # type: ignore[assignment]
 
+SAME_ROUND_MS = 500  # rows of one round may be a little out of order
 DEFAULT_INTERVAL_MS = 1000.0  # of a GPU that was read only once
 _STAMP = re.compile(r"(\d{4})[/-](\d{2})[/-](\d{2})[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6})\d*)?)?")
 _OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})")
@@ -131,9 +132,9 @@ class Stamps:
             return None
         rest = int(match.group(6) or 0) * 1000 + int((match.group(7) or "0").ljust(6, "0")) // 1000
         at_ms = self._minute_ms(match, 0) + rest
-        if at_ms < self._newest - 60_000:
+        if at_ms < self._newest - SAME_ROUND_MS:
             later_ms = self._minute_ms(match, 1) + rest
-            at_ms = later_ms if later_ms >= self._newest - 60_000 else at_ms
+            at_ms = later_ms if later_ms >= self._newest - SAME_ROUND_MS else at_ms
         self._newest = max(self._newest, at_ms)
         return at_ms
 

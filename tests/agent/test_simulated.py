@@ -1,0 +1,226 @@
+import itertools
+
+import pytest
+
+from agent import wire
+from agent.reading import SourceError
+from agent.sources.simulated import Simulated, parse_spec
+from agent.sources.simulated.archetypes import ARCHETYPES, BY_NAME
+from agent.sources.simulated.schedule import faults_between, jobs_between
+from agent.sources.simulated.signal import Signal
+from agent.sources.simulated.teams import MIXES, TEAMS
+from agent.sources.simulated.waves import bursts_of_hour, high_seconds, working_seconds
+
+DAY_MS = 86_400_000
+NOW = 1_794_000_000_000
+SPEC = "8xH100,seed=7,mix=research"
+
+
+def _jobs(text: str = SPEC, *, start_ms: int = NOW, end_ms: int = NOW + 14 * DAY_MS):
+    return jobs_between(parse_spec(text), start_ms, end_ms)
+
+
+def _signal(name: str, *, text: str = "8xH100,seed=7,mix=mixed") -> Signal:
+    """Of the first job of that archetype in two months."""
+    return Signal(next(job for job in _jobs(text, end_ms=NOW + 60 * DAY_MS) if job.archetype.name == name))
+
+
+def test_a_specification_names_count_model_seed_and_mix():
+    spec = parse_spec("8xh100,seed=7,mix=train,cluster=aurora,faulty=5")
+
+    assert (spec.count, spec.model, spec.seed, spec.mix, spec.cluster, spec.faulty) == (8, "H100", 7, "train", "aurora", 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("H100", "expected COUNTxMODEL"),
+        ("0xH100", "1 to 16 GPUs"),
+        ("8xH99", "known: H100"),
+        ("8xH100,seed", "expected key=value"),
+        ("8xH100,seed=x", "seed must be a whole number"),
+        ("8xH100,speed=2", "unknown option speed"),
+        ("8xH100,mix=play", "known: train, research, serve, mixed"),
+        ("2xH100,faulty=2", "no GPU 2"),
+    ],
+)
+def test_a_wrong_specification_says_what_is_wrong(text, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        parse_spec(text)
+
+
+def test_every_habit_names_an_archetype_and_every_team_has_users():
+    assert {name for team in TEAMS.values() for name in team.habits} <= set(BY_NAME)
+    assert {name for mix in MIXES.values() for name in mix.teams} <= set(TEAMS)
+    assert all(sum(parting) == 8 for mix in MIXES.values() for parting in mix.partings)
+    assert {archetype.kind for archetype in ARCHETYPES} <= set(wire.JOB_KINDS)
+
+
+def test_a_restart_continues_the_same_story():
+    whole = _jobs()
+
+    parts = [job for day in range(14) for job in _jobs(start_ms=NOW + day * DAY_MS, end_ms=NOW + (day + 1) * DAY_MS)]
+
+    assert set(parts) == set(whole)
+
+
+def test_no_gpu_is_held_twice_and_every_job_has_its_own_key():
+    jobs = _jobs()
+
+    for gpu in range(8):
+        spans = sorted((job.start_ms, job.end_ms) for job in jobs if gpu in job.gpus)
+        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
+    assert len({job.key for job in jobs}) == len(jobs)
+
+
+def test_nodes_of_other_seeds_have_other_jobs():
+    keys = [{job.key for job in _jobs(f"8xH100,seed={seed}")} for seed in range(1, 11)]
+
+    assert len(set.union(*keys)) == sum(map(len, keys))
+
+
+def test_a_lost_gpu_ends_its_job_and_none_starts_on_it():
+    spec = parse_spec(SPEC + ",faulty=3")
+    (first, *_) = faults_between(spec, NOW, NOW + 14 * DAY_MS)
+
+    assert first[1] - first[0] == 40 * 3_600_000
+    assert [job for job in jobs_between(spec, first[0] + 1, first[1]) if 3 in job.gpus] == []
+
+
+def test_a_lost_gpu_raises_for_itself_alone_and_is_told_once():
+    spec = parse_spec(SPEC + ",faulty=3")
+    (start_ms, end_ms), *_ = faults_between(spec, NOW, NOW + 14 * DAY_MS)
+    source = Simulated(SPEC + ",faulty=3", node="n", start_ms=start_ms - 5_000)
+    uuids = [gpu.uuid for gpu in source.gpus()]
+
+    before = source.read(uuids[3], start_ms - 1)
+    told_before = source.events(start_ms - 1)
+    with pytest.raises(SourceError, match="lost"):
+        source.read(uuids[3], start_ms)
+    told = source.events(start_ms) + source.events(start_ms + 1000)
+
+    assert before is not None
+    assert told_before == []
+    assert [(event.kind, event.at_ms, event.code) for event in told] == [("xid", start_ms, 79), ("gpu_lost", start_ms, None)]
+    assert source.read(uuids[2], start_ms) is not None
+    assert [event.kind for event in source.events(end_ms)] == ["gpu_ok"]
+    assert source.read(uuids[3], end_ms) is not None
+
+
+def test_the_same_node_seed_and_time_read_the_same():
+    def read_twice() -> list:
+        source = Simulated(SPEC, node="n", start_ms=NOW)
+        return [source.read(gpu.uuid, NOW + at) for at in (1000, 2000) for gpu in source.gpus()]
+
+    assert read_twice() == read_twice()
+    assert Simulated(SPEC, node="n", start_ms=NOW).gpus() != Simulated(SPEC, node="m", start_ms=NOW).gpus()
+
+
+def test_samples_come_at_six_hertz_in_whole_percent_and_the_counter_only_grows():
+    source = Simulated(SPEC, node="n", start_ms=NOW)
+    uuid = source.gpus()[0].uuid
+
+    readings = [source.read(uuid, NOW + second * 1000) for second in range(1, 31)]
+
+    assert [len(reading.util_samples) for reading in readings] == [6] * 30
+    assert all(round(value * 100, 6) % 1 == 0 for reading in readings for _, value in reading.util_samples)
+    energies = [reading.energy_j for reading in readings]
+    assert all(0 < later - earlier <= 700 * 1.03 for earlier, later in itertools.pairwise(energies))
+
+
+def test_a_model_without_counters_says_so_and_reads_no_activity():
+    source = Simulated("8xA100,seed=7", node="n", start_ms=NOW)
+    gpu = source.gpus()[0]
+
+    assert gpu.unread["sm_active"] == "not_supported"
+    assert source.read(gpu.uuid, NOW + 1000).means == {}
+
+
+def test_the_scheduler_names_jobs_of_the_window_and_ends_those_that_ended():
+    source = Simulated(SPEC, node="n", start_ms=NOW)
+    job = next(job for job in _jobs(end_ms=NOW + 2 * DAY_MS) if job.archetype.is_allocated and job.start_ms > NOW)
+
+    before = source.resolve({}, gpus=[], start_ms=job.start_ms - 10_000, end_ms=job.start_ms)
+    during = source.resolve({}, gpus=[], start_ms=job.start_ms, end_ms=job.start_ms + 10_000)
+    at_end = source.resolve({}, gpus=[], start_ms=job.end_ms - 5_000, end_ms=job.end_ms + 5_000)
+
+    assert job.key not in {found.key for found in before.jobs}
+    assert {(item.start_ms, item.end_ms) for item in during.allocations if item.job_key == job.key} == {(job.start_ms, None)}
+    assert {(item.start_ms, item.end_ms) for item in at_end.allocations if item.job_key == job.key} == {(job.start_ms, job.end_ms)}
+    assert [found.state for found in at_end.jobs if found.key == job.key] == ["COMPLETED"]
+    assert [(source.kind, source.ok) for source in during.sources] == [("slurm", True)]
+
+
+def test_what_a_job_left_behind_holds_memory_without_an_allocation():
+    text = "8xH100,seed=7,mix=research"
+    job = next(job for job in _jobs(text, end_ms=NOW + 60 * DAY_MS) if job.archetype.name == "leftover")
+    at_ms = job.start_ms + 60_000
+    source = Simulated(text, node="n", start_ms=at_ms - 1000)
+    uuid = source.gpus()[job.gpus[0]].uuid
+
+    reading = source.read(uuid, at_ms)
+    workload = source.resolve({uuid: source.processes(uuid)}, gpus=[], start_ms=at_ms - 10_000, end_ms=at_ms)
+
+    assert reading.memory_used_bytes > 300 * 1024**2
+    assert uuid not in {item.uuid for item in workload.allocations}
+    assert [(process.job_key, process.state) for process in workload.processes if process.uuid == uuid] == [(None, "D")]
+
+
+def test_ground_truth_never_leaves_the_simulator():
+    source = Simulated(SPEC, node="n", start_ms=NOW)
+
+    workload = source.resolve({}, gpus=[], start_ms=NOW, end_ms=NOW + 14 * DAY_MS)
+
+    assert not {name for name in BY_NAME if name in repr(workload)}
+
+
+def test_an_unallocated_gpu_is_bare_idle():
+    spec = parse_spec(SPEC)
+    jobs = jobs_between(spec, NOW, NOW + 1)
+    free = next(gpu for gpu in range(8) if all(gpu not in job.gpus for job in jobs))
+    source = Simulated(SPEC, node="n", start_ms=NOW - 1000)
+    uuid = source.gpus()[free].uuid
+
+    reading = source.read(uuid, NOW)
+
+    assert (reading.util, reading.memory_used_bytes, source.processes(uuid)) == (0.0, 0, [])
+    assert 70 <= reading.power_w <= 95
+
+
+def test_a_hung_job_spins_for_ever():
+    signal = _signal("hung", text="8xH100,seed=1,mix=train")
+    hang_s = signal.job.start_ms / 1000 + signal.traits.warmup_s + signal.traits.hangs_after_s
+
+    assert signal.shares(signal.job.gpus[0], hang_s + 1, hang_s + 2) == pytest.approx((0.0, 0.0, 1.0))
+    assert (signal.traits.pause.util, signal.traits.pause.tensor) == (1.0, 0.0)
+    assert signal.traits.pause.power <= 0.17
+
+
+def test_a_partly_idle_job_works_on_some_of_its_gpus():
+    signal = _signal("partial_idle")
+
+    busy = [signal.is_busy(gpu) for gpu in signal.job.gpus]
+
+    assert 1 <= sum(busy) < len(busy)
+
+
+def test_a_wave_counts_exactly_its_high_part():
+    assert high_seconds(10.0, period_s=4.0, duty=0.25) == 3.0
+    assert high_seconds(8.5, period_s=4.0, duty=0.25) == 2.5
+
+
+def test_work_begins_after_the_warm_up_rests_in_pauses_and_ends_at_a_hang():
+    def worked(at_s: float, **given: float) -> float:
+        return working_seconds(at_s, **{"warmup_s": 60.0, "hangs_after_s": 1e9, "pause_every_s": 1e9, "pause_share": 0.0, **given})
+
+    assert [worked(at_s) for at_s in (0.0, 60.0, 100.0)] == [0.0, 0.0, 40.0]
+    assert worked(260.0, pause_every_s=100.0, pause_share=0.2) == 160.0
+    assert worked(500.0, hangs_after_s=300.0) == 300.0
+
+
+def test_bursts_lie_in_their_hour_and_do_not_overlap():
+    bursts = bursts_of_hour("7/1", 498_333, burst_s=(2.0, 40.0), gap_s=6.0, is_diurnal=True)
+
+    assert len(bursts) > 10
+    assert all(498_333 * 3600 <= start < end <= 498_334 * 3600 for start, end in bursts)
+    assert all(end < start for (_, end), (start, _) in itertools.pairwise(bursts))
