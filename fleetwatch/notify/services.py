@@ -230,8 +230,10 @@ def _send(channel: Channel, message: Message, *, identity: str) -> str:
 
 
 def _disable(channel: Channel, reason: str) -> None:
+    """Switches the channel off, unless it was given other settings or removed while we sent."""
     channel.is_enabled, channel.disabled_reason = False, one_line(reason, MAX_ANSWER)
-    channel.save(update_fields=["is_enabled", "disabled_reason"])
+    same = Channel.objects.filter(pk=channel.pk, config=bytes(channel.config))
+    same.update(is_enabled=False, disabled_reason=channel.disabled_reason)
     log.warning("channel disabled", channel=channel.pk, kind=channel.kind, reason=channel.disabled_reason)
 
 

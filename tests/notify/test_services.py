@@ -192,6 +192,23 @@ def test_a_worker_that_lost_its_claim_does_not_overwrite_the_outcome(slack):
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_channel_that_was_mended_or_removed_while_sending_is_left_alone(slack, is_removed):
+    services.enqueue([slack_channel("http://127.0.0.1:9/old")], message(), key="k", now=NOON)
+    sending = services._claim(NOON)
+    channel = Channel.objects.get()
+    if is_removed:
+        services.delete_channel(channel)
+    else:
+        services.update_channel(channel, "ops", {"webhook_url": slack.url}, gets_digest=False)
+
+    services._disable(sending.channel, "Slack says 404")
+    services._note(sending, Delivery.State.FAILED, "Slack says 404", NOON)
+
+    assert not Channel.objects.filter(is_enabled=False).exists()
+
+
+@pytest.mark.django_db
 def test_claims_stop_when_the_time_of_one_call_is_used_up(slack):
     channel = slack_channel(slack.url)
     for number in range(5):
