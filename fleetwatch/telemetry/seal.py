@@ -23,7 +23,8 @@ HOURS_AT_ONCE = 24
 
 
 def seal_closed_hours(now: datetime, limit: int) -> dict[str, int]:
-    """Counts of what was done: hours, windows, batches sealed; hours skipped (another worker has them), final, failed.
+    """Counts of what was done: hours, windows, batches sealed; hours skipped (another worker has them), final,
+    and failed: what stays marked for a later run though nobody else has it.
 
     At most `limit` hours, the oldest first. Hours that are still open stay hot: frames reads both.
     """
@@ -64,7 +65,7 @@ def _seal(node_id: int, hours: list[datetime], now: datetime) -> dict[str, int]:
     if missing:
         # their partition is half detached: it comes back (partitions.drop_sealed) because these marks stay
         log.warning("marked batches out of sight, left for a later run", node_id=node_id, marks=missing)
-    return did | ({"final": len({mark.hour for mark in final})} if final else {}) | ({"missing": missing} if missing else {})
+    return did | ({"final": len({mark.hour for mark in final})} if final else {}) | ({"failed": missing} if missing else {})
 
 
 def _merge(node_id: int, hour: datetime, fresh: hot.Decoded) -> int:

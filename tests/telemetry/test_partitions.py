@@ -143,7 +143,7 @@ def test_a_batch_out_of_sight_is_sealed_when_its_partition_is_back():
     partitions.drop_sealed(DROPPABLE)
     seen = seal.seal_closed_hours(DROPPABLE, limit=10)
 
-    assert unseen == {"hours": 0, "windows": 0, "batches": 0, "missing": 1}
+    assert unseen == {"hours": 0, "windows": 0, "batches": 0, "failed": 1}
     assert seen == {"hours": 1, "windows": 2, "batches": 1}
 
 
