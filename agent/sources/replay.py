@@ -24,6 +24,7 @@ except ImportError:  # Python 3.8: UTC and fixed offsets only
     zoneinfo = None  # type: ignore[assignment]
 
 SAME_ROUND_MS = 500  # rows of one round may be a little out of order
+FACT_ROWS = 100  # of a GPU, in which each of its facts is looked for
 DEFAULT_INTERVAL_MS = 1000.0  # of a GPU that was read only once
 _STAMP = re.compile(r"(\d{4})[/-](\d{2})[/-](\d{2})[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6})\d*)?)?")
 _OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})")
@@ -78,7 +79,8 @@ class Log:
                 yield "", replace(row.reading, at_ms=row.reading.at_ms + self.shift_ms), row.process_counts
             elif row.key in self.gpus and row.reading.at_ms > newest.get(row.key, -1):
                 newest[row.key] = row.reading.at_ms
-                yield self.gpus[row.key].uuid, replace(row.reading, at_ms=row.reading.at_ms + self.shift_ms), {}
+                reading = row.reading if not self.shift_ms else replace(row.reading, at_ms=row.reading.at_ms + self.shift_ms)
+                yield self.gpus[row.key].uuid, reading, {}
 
 
 def scan(path: Path, options: Options) -> Log:
@@ -167,19 +169,21 @@ def _lines(path: Path) -> Iterator[str]:
                 yield line
 
 
-def _rows(path: Path, options: Options, round_step_ms: float) -> Iterator[Row]:
+def _rows(path: Path, options: Options, round_step_ms: float, *, facts_only: bool = False) -> Iterator[Row]:
+    """The file's rows: with their GPUs and bare times, or with their readings and no GPUs (each is work a big log feels)."""
     lines = _lines(path)
     first = next(lines, "")
     if first.lstrip().startswith("{"):
         return _recorded_rows(path, first, lines)
-    return _csv_rows(path, first, lines, options, round_step_ms)
-
-
-def _csv_rows(path: Path, first: str, lines: Iterator[str], options: Options, round_step_ms: float) -> Iterator[Row]:
-    columns: Optional[smi_text.Table] = None
-    stamps = Stamps(zone(options.zone))
     places = _Places(path, options.gpus, round_step_ms)
-    for line in _chain(first, lines):
+    return _csv_rows(path, _chain(first, lines), zone(options.zone), places, facts_only=facts_only)
+
+
+def _csv_rows(path: Path, lines: Iterator[str], where: tzinfo, places: "_Places", *, facts_only: bool) -> Iterator[Row]:
+    columns: Optional[smi_text.Table] = None
+    stamps = Stamps(where)
+    seen: "Counter[Key]" = Counter()
+    for line in lines:
         if columns is None:
             columns = _header(path, line) if smi_text.is_header(line) else None
             continue
@@ -187,14 +191,21 @@ def _csv_rows(path: Path, first: str, lines: Iterator[str], options: Options, ro
         at_ms = stamps.parse(row["timestamp"]) if row is not None else None
         if row is None or at_ms is None:
             continue
-        key: Optional[Key] = smi_text.csv_uuid(row)
         index = smi_text.csv_index(row)
-        if key is None:
-            key = index if index is not None else places.next(at_ms)
-        gpu = smi_text.csv_gpu(columns, row, uuid=str(key), index=key if isinstance(key, int) else index)
-        yield Row(key, smi_text.csv_reading(columns, row, at_ms=at_ms), gpu, {})
+        key: Key = smi_text.csv_uuid(row) or (index if index is not None else places.next(at_ms))
+        seen[key] += 1
+        if not facts_only:
+            yield Row(key, smi_text.csv_reading(columns, row, at_ms=at_ms), None, {})
+        elif seen[key] <= FACT_ROWS:
+            yield Row(key, Reading(at_ms), smi_text.csv_gpu(columns, row, uuid=str(key), index=_place(key, index)), {})
+        else:
+            yield Row(key, Reading(at_ms), None, {})
     if columns is None:
         raise LogError("%s is neither a CSV of nvidia-smi --query-gpu with its header nor a recording of this agent" % path)
+
+
+def _place(key: Key, index: Optional[int]) -> Optional[int]:
+    return key if isinstance(key, int) else index
 
 
 def _header(path: Path, line: str) -> smi_text.Table:
@@ -228,7 +239,7 @@ def _round_step_ms(path: Path, options: Options) -> float:
         return 0.0
     counts: "Counter[int]" = Counter()
     newest: Optional[int] = None
-    for row in _rows(path, replace(options, gpus=1), 0.0):
+    for row in _rows(path, replace(options, gpus=1), 0.0, facts_only=True):
         if not isinstance(row.key, int) or row.process_counts:
             return 0.0
         if newest is not None:
@@ -269,14 +280,15 @@ def _facts(path: Path, options: Options, digest: str, step_ms: float) -> Log:
     gpus: Dict[Key, GPUInfo] = {}
     gaps: Dict[Key, "Counter[int]"] = {}
     newest: Dict[Key, int] = {}
-    for row in _rows(path, options, step_ms):
-        if row.process_counts or row.gpu is None:
+    for row in _rows(path, options, step_ms, facts_only=True):
+        if row.process_counts or (row.gpu is None and row.key not in gpus):
             continue
         if row.key in newest:
             gaps[row.key][row.reading.at_ms - newest[row.key]] += 1
         else:
             gaps[row.key] = Counter()
-        gpus[row.key] = _filled(gpus.get(row.key), row.gpu)
+        if row.gpu is not None:
+            gpus[row.key] = _filled(gpus.get(row.key), row.gpu)
         newest[row.key] = max(newest.get(row.key, 0), row.reading.at_ms)
     if not gpus:
         raise LogError("%s holds no reading" % path)
@@ -294,7 +306,7 @@ def _facts(path: Path, options: Options, digest: str, step_ms: float) -> Log:
 def _head(path: Path, options: Options, step_ms: float, count: int) -> List[Row]:
     """The first rows, enough to have seen the first round."""
     head = []
-    for row in _rows(path, options, step_ms):
+    for row in _rows(path, options, step_ms, facts_only=True):
         if not row.process_counts:
             head.append(row)
         if len(head) >= 2 * count:

@@ -5,6 +5,7 @@ Anything that is no number (`[N/A]`, `[Not Supported]`, `ERR!`, `[Unknown Error]
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 from xml.etree import ElementTree
 
@@ -59,7 +60,9 @@ class Table:
     def value(self, row: Mapping[str, str], field: Field) -> Optional[float]:
         """The first of the field's columns that holds a number, in base units; None when none does."""
         for name in field.names:
-            found = quantity(row.get(name, ""), self.units.get(name) or field.unit)
+            if name not in row:
+                continue
+            found = quantity(row[name], self.units.get(name) or field.unit)
             if found is not None:
                 return found
         return None
@@ -88,6 +91,7 @@ def is_header(line: str) -> bool:
     return bool(names & known)
 
 
+@lru_cache(maxsize=10_000)  # a log says the same few thousand things over and over
 def quantity(text: str, unit: str) -> Optional[float]:
     """The number in base units, by its own unit or by the given one; None when the text is no number."""
     match = _QUANTITY.fullmatch(text.strip())

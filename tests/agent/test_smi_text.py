@@ -1,0 +1,172 @@
+import os
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from agent.sources import smi_text
+from tests.agent.fixtures import XML
+
+MIB = 1024 * 1024
+EXTERNAL = os.environ.get("FLEETWATCH_EXTERNAL_DATA")
+needs_recordings = pytest.mark.skipif(not EXTERNAL, reason="FLEETWATCH_EXTERNAL_DATA names no folder with recordings")
+
+
+def read(header, line):
+    table = smi_text.table(header)
+    return smi_text.csv_reading(table, table.row(line), at_ms=0)
+
+
+def test_columns_are_found_by_name_in_any_order():
+    reading = read(
+        "power.draw [W], memory.used [MiB], utilization.memory [%], utilization.gpu [%], clocks.sm [MHz], temperature.gpu",
+        "69.85 W, 0 MiB, 3 %, 0 %, 345 MHz, 28",
+    )
+
+    assert (reading.util, reading.memory_util, reading.memory_used_bytes) == (0.0, 0.03, 0)
+    assert (reading.power_w, reading.sm_clock_hz, reading.temperature_c) == (69.85, 345e6, 28.0)
+
+
+def test_without_units_in_the_cells_the_header_says_them():
+    reading = read("utilization.gpu [%], memory.used [MiB], power.draw [W], clocks.current.sm [MHz]", "97, 32362, 627.40, 1980")
+
+    assert (reading.util, reading.memory_used_bytes, reading.power_w, reading.sm_clock_hz) == (0.97, 32362 * MIB, 627.40, 1980e6)
+
+
+def test_without_any_unit_nvidia_smis_own_are_meant():
+    reading = read("utilization.gpu, memory.used, power.draw", "97, 32362, 627.40")
+
+    assert (reading.util, reading.memory_used_bytes, reading.power_w) == (0.97, 32362 * MIB, 627.40)
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "[N/A]",
+        "N/A",
+        "[Not Supported]",
+        "ERR!",
+        "[Unknown Error]",
+        "[Requested functionality has been deprecated]",
+        "",
+        "[GPU is lost]",
+        "nan",
+    ],
+)
+def test_what_is_no_number_is_not_read(cell):
+    reading = read("utilization.gpu [%], memory.used [MiB], power.draw [W]", ", ".join([cell] * 3))
+
+    assert (reading.util, reading.memory_used_bytes, reading.power_w) == (None, None, None)
+
+
+def test_a_utilisation_above_one_hundred_is_none():
+    assert read("utilization.gpu [%], power.draw [W]", "101 %, 1 W").util is None
+
+
+@pytest.mark.parametrize(
+    ("cells", "watts"), [("[N/A], 70.00 W, 71.00 W", 70.0), ("[N/A], [N/A], 71.00 W", 71.0), ("69.00 W, 70.00 W, 71.00 W", 69.0)]
+)
+def test_power_has_three_names(cells, watts):
+    assert read("power.draw [W], power.draw.average [W], power.draw.instant [W]", cells).power_w == watts
+
+
+def test_a_torn_line_is_no_row():
+    table = smi_text.table("timestamp, utilization.gpu [%], power.draw [W]")
+
+    assert table.row("2026/11/03 09:00:00.000, 97 %") is None
+    assert table.row("timestamp, utilization.gpu [%], power.draw [W]") is None
+
+
+def test_the_gpu_of_a_row_is_known_with_what_it_can_not_tell():
+    table = smi_text.table(
+        "uuid, name, index, memory.total [MiB], enforced.power.limit [W], utilization.gpu [%], memory.used [MiB], persistence_mode"
+    )
+    row = table.row("GPU-1, NVIDIA H200, 3, 143771 MiB, 700.00 W, [N/A], 0 MiB, Enabled")
+
+    gpu = smi_text.csv_gpu(table, row, uuid=smi_text.csv_uuid(row), index=smi_text.csv_index(row))
+
+    assert (gpu.uuid, gpu.index, gpu.model, gpu.memory_total_bytes, gpu.power_limit_w) == ("GPU-1", 3, "NVIDIA H200", 143771 * MIB, 700.0)
+    assert gpu.persistence is True
+    assert gpu.unread == {
+        "util_mean": "not_supported",
+        "power_w": "not_supported",
+        "temperature_c": "not_supported",
+        "sm_clock_hz": "not_supported",
+    }
+
+
+def test_the_xml_gives_every_gpu_with_its_values():
+    first, second = smi_text.parse_xml(XML, at_ms=7)
+
+    assert (first.info.uuid, first.info.model, first.info.minor, first.info.persistence) == ("GPU-aaaa", "NVIDIA H100 80GB HBM3", 3, True)
+    assert (first.info.memory_total_bytes, first.info.power_limit_w, first.info.sm_clock_max_hz) == (81559 * MIB, 700.0, 1980e6)
+    assert (first.reading.util, first.reading.memory_util, first.reading.memory_used_bytes) == (0.97, 0.41, 19818 * MIB)
+    assert (first.reading.power_w, first.reading.temperature_c, first.reading.memory_temperature_c) == (612.4, 58.0, 71.0)
+    assert first.reading.means == {"encoder_ratio": 0.0}
+    assert [(process.pid, process.memory_bytes) for process in first.processes] == [(4711, 19260 * MIB), (4712, None)]
+    assert (second.reading.util, second.reading.memory_used_bytes, second.reading.power_w) == (None, None, 26.78)
+    assert (second.info.minor, second.processes) == (None, None)
+
+
+def test_what_is_no_xml_is_said():
+    with pytest.raises(ValueError, match="not the XML"):
+        smi_text.parse_xml("NVIDIA-SMI has failed", at_ms=0)
+
+
+def captured(name, moment):
+    """The header and the rows of the capture's --query-gpu section."""
+    text = (Path(EXTERNAL) / "nvidia_smi_captures" / name).read_text()
+    section = re.search(r"^# %s :: query-gpu .*?^#{80}\n(.*?)(?:\n\n|\Z)" % moment, text, re.S | re.M)
+    return section.group(1).strip().splitlines()
+
+
+@needs_recordings
+@pytest.mark.parametrize(
+    ("name", "moment", "util", "mebibytes", "watts"),
+    [
+        ("linux-x86_64__nvidia-h100-80gb-hbm3__590.48.01.txt", "idle", 0.0, 0, 69.85),
+        ("linux-x86_64__nvidia-h100-80gb-hbm3__590.48.01.txt", "load", 1.0, 19818, 631.95),
+        ("linux-x86_64__nvidia-h200__590.48.01.txt", "idle", 0.0, 0, 77.71),
+        ("linux-x86_64__nvidia-h200__590.48.01.txt", "load", 1.0, 32362, 627.40),
+    ],
+)
+def test_real_captures_parse_to_the_values_in_their_text(name, moment, util, mebibytes, watts):
+    header, line = captured(name, moment)
+
+    reading = read(header, line)
+
+    assert (reading.util, reading.memory_used_bytes, reading.power_w) == (util, mebibytes * MIB, watts)
+
+
+@needs_recordings
+def test_every_capture_has_a_row_that_parses():
+    for path in sorted((Path(EXTERNAL) / "nvidia_smi_captures").glob("*.txt")):
+        for moment in ("idle", "load"):
+            header, line = captured(path.name, moment)
+            assert read(header, line).util is not None, path.name
+
+
+@needs_recordings
+def test_every_real_xml_parses_to_its_values():
+    files = sorted((Path(EXTERNAL) / "nvidia_smi_xml").glob("*.xml"))
+
+    assert len(files) == 12
+    for path in files:
+        text = path.read_text()
+        for element, gpu in zip(ElementTree.fromstring(text).iter("gpu"), smi_text.parse_xml(text, at_ms=0), strict=True):
+            expected = {
+                "fb_memory_usage/used": (gpu.reading.memory_used_bytes, MIB),
+                "fb_memory_usage/total": (gpu.info.memory_total_bytes, MIB),
+                "temperature/gpu_temp": (gpu.reading.temperature_c, 1),
+                "utilization/gpu_util": (gpu.reading.util, 0.01),
+                "clocks/sm_clock": (gpu.reading.sm_clock_hz, 1e6),
+            }
+            for field, (value, unit) in expected.items():
+                number = re.match(r"[\d.]+", element.findtext(field, ""))
+                assert value == (None if number is None else pytest.approx(float(number.group()) * unit)), (path.name, field)
+            draws = [element.findtext(f"{room}/{name}", "") for room in ("gpu_power_readings", "power_readings") for name in
+                     ("power_draw", "average_power_draw")]  # fmt: skip
+            watts = [float(draw.split()[0]) for draw in draws if draw[:1].isdigit()]
+            assert gpu.reading.power_w == (watts[0] if watts else None), path.name
+            assert gpu.info.uuid == element.findtext("uuid")
