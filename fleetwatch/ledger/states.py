@@ -195,7 +195,8 @@ def _nobodys_labels(one: _Member, common: _Common, tally: Tally) -> Ints:
         is_explained = np.isin(rows, rows[member.held > 0])
         scheduled = np.where(is_explained & (scheduled != activity.UNKNOWN), activity.NOTHING, scheduled)
         hold = np.where(is_silent, activity.UNKNOWN, np.where(is_answered, scheduled, one.acts.hold_bare[at]))
-        hold = np.where(member.held > 0, activity.NOTHING, hold)
+        # what granted shares leave of a held GPU is free, but where nobody knows whom else it was given to
+        hold = np.where((member.held > 0) & (hold != activity.UNKNOWN), activity.NOTHING, hold)
         label = np.where(common.seen, label_numbers(tally, HOLDERS, hold.astype(np.int64)), label)
     return np.where(member.rest_is_free, tally.number(FREE), label)
 
