@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+LAST_WORDS = "Ctrl-C stops all of it"
 PASSWORD = "a-living-Passw0rd"
 
 
@@ -43,11 +44,13 @@ class Living:
         return (self.data.parent / "up.log").read_text(errors="replace")
 
     def start(self, *arguments: str) -> None:
-        """Returns when /readyz answers."""
+        """Returns when it said that it is ready."""
+        (self.data.parent / "up.log").touch()
+        already = self.log.count(LAST_WORDS)
         with (self.data.parent / "up.log").open("ab") as log:
             command = [sys.executable, "manage.py", "up", "--port", str(self.port), "--data", str(self.data), *arguments]
             self.process = subprocess.Popen(command, cwd=ROOT, env=self.environment, stdout=log, stderr=log)
-        self.wait_until(lambda: self.answers("/readyz"), what="ready")
+        self.wait_until(lambda: self.log.count(LAST_WORDS) > already, what="ready")
 
     def manage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """A management command on this stack, found through FLEETWATCH_DATA."""

@@ -44,7 +44,7 @@ def steps(now: datetime) -> tuple[Step, ...]:
         Step("post", lambda at: ledger.post(at, LIMIT), lambda: TouchedHour.objects.filter(pk__lte=last_touch).exists()),
         Step("seal", lambda at: seal.seal_closed_hours(at, LIMIT), lambda: _is_unsealed(last_seal, closed)),
         Step("evaluate", alerts.evaluate),
-        Step("deliver", lambda at: notify.deliver_due(at, LIMIT)),
+        Step("deliver", lambda at: notify.deliver_due(at, LIMIT), lambda: notify.is_sending(timezone.now())),
     )
 
 
