@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from zoneinfo import ZoneInfo, available_timezones
 
+from django.db.models import Max, Min
 from django.shortcuts import get_object_or_404
 
 from fleetwatch.accounts import services as accounts
@@ -195,11 +196,11 @@ def set_organisation(asked: Asked) -> Done:
     accounts.set_organisation(name=name[:100], time_zone=ZoneInfo(chosen))
     if chosen == before:
         return Done("Saved.")
-    for node_id, first_ms, last_ms in GPU.objects.filter(first_ms__isnull=False, last_ms__isnull=False).values_list(
-        "node_id", "first_ms", "last_ms"
-    ):
-        if first_ms < last_ms:
-            telemetry.touch_hours(node_id, [(first_ms, last_ms)], received_at=asked.now)
+    spans = (
+        GPU.objects.filter(first_ms__isnull=False, last_ms__isnull=False).values_list("node_id").annotate(Min("first_ms"), Max("last_ms"))
+    )
+    for node_id, first_ms, last_ms in spans.order_by():
+        telemetry.touch_hours(node_id, [(first_ms, last_ms)], received_at=asked.now)
     return Done(f"Days now begin at midnight in {chosen}. The ledger is cut there again; this takes some minutes.")
 
 

@@ -17,7 +17,7 @@ Params = Mapping[str, str]
 Cell = str | float | None
 
 
-class NoSuchChart(LookupError):
+class NoSuchChartError(LookupError):
     """There is no chart of that name, or not of that subject."""
 
 
@@ -32,27 +32,36 @@ class Chart:
 
 
 def build(name: str, params: Params, period: Period) -> Chart:
-    """The chart `name` of the subject that the parameters name, over the period. Raises NoSuchChart."""
+    """The chart `name` of the subject that the parameters name, over the period. Raises NoSuchChartError."""
     if name not in CHARTS:
-        raise NoSuchChart(name)
+        raise NoSuchChartError(name)
     return CHARTS[name](params, period)
 
 
 def _spend(params: Params, period: Period) -> Chart:
-    scope = Scope(**{key: params[key] for key in ("node", "gpu", "job", "user", "team", "gpu_model") if params.get(key)})
+    scope = _scope(params)
     buckets = costs.dollars_over_time(period.interval, period.timeframe.step, scope=scope)
     starts = [bucket.start.astimezone(period.zone) for bucket in buckets]
     dollars = {state: [round(float(bucket.totals.cost_by_state[state]), 6) for bucket in buckets] for state in words.NAMES}
-    rows = [[_text(start), *(dollars[state][index] for state in words.NAMES)] for index, start in enumerate(starts)]
+    rows: list[list[Cell]] = [[_text(start), *(dollars[state][index] for state in words.NAMES)] for index, start in enumerate(starts)]
     columns = [f"Start ({period.zone})", *(f"{state.label} $" for state in words.STATES)]
-    figure = figures.dollars_by_state(starts, dollars, step=period.timeframe.step)
+    # an hour that is not over yet would look like a fall in spending
+    whole = len(starts) - 1 if len(starts) > 2 and buckets[-1].start + timedelta(hours=1) > period.now else len(starts)
+    drawn = {state: values[:whole] for state, values in dollars.items()} if period.timeframe.step == "hour" else dollars
+    figure = figures.dollars_by_state(starts[: len(drawn["useful"])], drawn, step=period.timeframe.step)
     return Chart(f"Dollars per {period.timeframe.step} by state", figure, columns, rows)
+
+
+def _scope(params: Params) -> Scope:
+    """The subject that the parameters name; a parameter that is missing or empty narrows nothing."""
+    job, user, team = params.get("job") or None, params.get("user") or None, params.get("team") or None
+    return Scope(node=params.get("node") or None, gpu=params.get("gpu") or None, job=job, user=user, team=team)
 
 
 def _fleet(params: Params, period: Period) -> Chart:
     metric = params.get("metric", "state")
     if metric not in maps.METRICS:
-        raise NoSuchChart(metric)
+        raise NoSuchChartError(metric)
     heat = maps.heat_map(metric, period.interval, period.zone)
     title = f"{maps.METRICS[metric].label} of every GPU"
     figure = figures.state_map(heat) if metric == "state" else figures.metric_map(heat, metric=metric)
@@ -93,7 +102,7 @@ METRICS = {
 def _gpu_series(metric: _Metric, params: Params, period: Period) -> Chart:
     gpu = GPU.objects.select_related("node").filter(uuid=params.get("gpu", "")).first()
     if gpu is None:
-        raise NoSuchChart(params.get("gpu", ""))
+        raise NoSuchChartError(params.get("gpu", ""))
     first_ms, last_ms = period.interval.start_ms, period.interval.end_ms
     # a step shorter than a window would draw holes between windows
     step_ms = 1000 * max(period.timeframe.step_s, gpu.node.window_s)

@@ -5,7 +5,7 @@ A missing value is None: a gap in the line, a hole in the map.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from fleetwatch.dashboard import words
@@ -20,11 +20,11 @@ METRIC_TOKENS = {"util": "useful", "power": "stalled", "memory": "starting"}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a series chart; `token` names its colour."""
+    """One line of a series chart; `colour` is a token."""
 
     name: str
     values: Sequence[Value]
-    token: str = "accent"
+    colour: str = "accent"
     is_dashed: bool = False
 
 
@@ -55,7 +55,7 @@ def dollars_by_state(starts: Sequence[datetime], dollars: Mapping[str, Sequence[
                 common
                 | {"type": "scatter", "mode": "lines", "stackgroup": "states", "line": {"width": 0}, "fillpattern": _pattern(state.name)}
             )
-    layout = _layout(y_format="$,.3~s", hover="x unified") | {"barmode": "stack", "bargap": 0.25}
+    layout = _layout(starts, y_format="$,.3~s", hover="x unified") | {"barmode": "stack", "bargap": 0.25}
     layout["meta"] = {"y": f"dollars per {unit}"}
     return {"data": traces, "layout": layout}
 
@@ -66,14 +66,14 @@ def state_map(heat: HeatMap) -> Figure:
     labels = [[None if cell is None else words.STATES[int(cell)].label for cell in row] for row in heat.cells]
     trace = _heat(heat) | {"zmin": -0.5, "zmax": top + 0.5, "text": labels, "hovertemplate": "%{y}<br>%{x}<br>%{text}<extra></extra>"}
     trace["meta"] = {"steps": list(words.NAMES)}
-    return {"data": [trace], "layout": _map_layout(len(heat.labels))}
+    return {"data": [trace], "layout": _map_layout(heat)}
 
 
 def metric_map(heat: HeatMap, *, metric: str) -> Figure:
     """GPU × time from light (0) to full colour (1); the metrics are ratios."""
     trace = _heat(heat) | {"zmin": 0, "zmax": 1, "hovertemplate": "%{y}<br>%{x}<br>%{z:.0%}<extra></extra>"}
     trace["meta"] = {"ramp": METRIC_TOKENS[metric]}
-    return {"data": [trace], "layout": _map_layout(len(heat.labels))}
+    return {"data": [trace], "layout": _map_layout(heat)}
 
 
 def series(starts: Sequence[datetime], lines: Sequence[Line], *, y_format: str, unit: str = "", top: float | None = None) -> Figure:
@@ -88,12 +88,12 @@ def series(starts: Sequence[datetime], lines: Sequence[Line], *, y_format: str, 
             "y": list(line.values),
             "connectgaps": False,
             "line": {"width": 1.5, "dash": "dot" if line.is_dashed else "solid", "shape": "hv"},
-            "meta": {"token": line.token},
+            "meta": {"token": line.colour},
             "hovertemplate": f"%{{y:{y_format}}}{unit}",
         }
         for line in lines
     ]
-    layout = _layout(y_format=y_format, hover="x unified", suffix=unit)
+    layout = _layout(starts, y_format=y_format, hover="x unified", suffix=unit)
     layout["yaxis"] |= {"rangemode": "tozero"} | ({"range": [0, top]} if top else {})
     layout["showlegend"] = len(lines) > 1
     return {"data": traces, "layout": layout}
@@ -124,21 +124,37 @@ def _heat(heat: HeatMap) -> Figure:
     }
 
 
-def _map_layout(rows: int) -> Figure:
-    layout = _layout(y_format="", hover="closest")
+def _map_layout(heat: HeatMap) -> Figure:
+    rows = len(heat.labels)
+    layout = _layout(heat.starts, y_format="", hover="closest")
     # more labels than a row's height has room for would lie on each other
     layout["yaxis"] |= {"autorange": "reversed", "showgrid": False, "type": "category", "showticklabels": rows <= 130}
     layout["yaxis"] |= {"automargin": True} if rows <= 40 else {"automargin": True, "nticks": 32}
     return layout
 
 
-def _layout(*, y_format: str, hover: str, suffix: str = "") -> Figure:
+def _ticks(starts: Sequence[datetime]) -> str:
+    """One line per tick, as fine as the period needs."""
+    span = starts[-1] - starts[0] if starts else timedelta(0)
+    if span <= timedelta(hours=36):
+        return "%H:%M"
+    return "%a %-d" if span <= timedelta(days=14) else "%-d %b"
+
+
+def _layout(starts: Sequence[datetime], *, y_format: str, hover: str, suffix: str = "") -> Figure:
     return {
-        "margin": {"l": 46, "r": 8, "t": 8, "b": 28},
+        "margin": {"l": 46, "r": 8, "t": 8, "b": 26},
         "hovermode": hover,
         "showlegend": False,
         "dragmode": "zoom",
-        "xaxis": {"type": "date", "showgrid": False, "automargin": False, "nticks": 8, "hoverformat": "%a %-d %b, %H:%M"},
+        "xaxis": {
+            "type": "date",
+            "showgrid": False,
+            "automargin": False,
+            "nticks": 8,
+            "tickformat": _ticks(starts),
+            "hoverformat": "%a %-d %b, %H:%M",
+        },
         "yaxis": {"tickformat": y_format, "ticksuffix": suffix, "nticks": 5, "fixedrange": True, "zeroline": False},
         "legend": {"orientation": "h", "y": 1.12, "x": 0},
     }

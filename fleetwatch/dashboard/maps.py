@@ -137,5 +137,5 @@ def _states_from_entries(gpus: list[GPU], interval: Interval, count: int) -> dic
         row = row_of.get(parent_id or gpu_id)
         if row is not None:
             weights[row, (to_ms(start) - interval.start_ms) // step_ms, _INDEX[state]] += gpu_ms
-    best, known = weights.argmax(axis=2), weights.any(axis=2)
+    best, known = weights.argmax(axis=2), weights.sum(axis=2) > 0
     return {gpu.pk: [float(best[row, column]) if known[row, column] else None for column in range(count)] for row, gpu in enumerate(gpus)}

@@ -32,6 +32,15 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
+class Machine:
+    """A node and what is in it; `model_name` is "" where it is not known."""
+
+    node: Node
+    gpu_count: int
+    model_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """What a search found, by kind."""
 
@@ -87,10 +96,11 @@ def jobs_by_key(keys: Iterable[str]) -> dict[str, Job]:
     return {job.key: job for job in Job.objects.filter(key__in=list(keys)).select_related("team")}
 
 
-def nodes_with_gpu_counts() -> list[Node]:
-    """Nodes by name, each with `gpu_count` (physical GPUs) and `model_name` (one of its GPUs')."""
+def machines() -> list[Machine]:
+    """Every node by name, with how many physical GPUs it has and the model of one of them."""
     physical = Q(gpus__parent=None)
-    return list(Node.objects.annotate(gpu_count=Count("gpus", filter=physical), model_name=Max("gpus__model__name")).order_by("name"))
+    nodes = Node.objects.annotate(gpu_count=Count("gpus", filter=physical), model_name=Max("gpus__model__name")).order_by("name")
+    return [Machine(node, node.gpu_count, node.model_name or "") for node in nodes]
 
 
 def holders(gpu: GPU, interval: Interval, *, limit: int = 50) -> list[Holder]:

@@ -1,6 +1,14 @@
 // Draws every [data-figure-url]. The server decides what is drawn; this puts the theme's colours in and draws it.
 /* global Plotly */
 const CONFIG = { responsive: true, displaylogo: false, displayModeBar: false, showSendToCloud: false, plotlyServerURL: "" };
+
+// Plotly sets some styles as attributes, which the security policy forbids; the same through the style object is allowed.
+const setAttribute = Element.prototype.setAttribute;
+Element.prototype.setAttribute = function (name, value) {
+  if (name === "style") this.style.cssText = value;
+  else setAttribute.call(this, name, value);
+};
+
 const probe = document.createElement("span");
 probe.hidden = true;
 document.body.append(probe);
@@ -32,7 +40,7 @@ function paint(trace) {
   return { ...trace, line: { ...trace.line, color: colour } };
 }
 
-function dress(layout) {
+function dress(layout, width) {
   const axis = { gridcolor: token("line"), linecolor: token("line"), tickfont: { size: 11, color: token("ink-3") }, zerolinecolor: token("line") };
   return {
     ...layout,
@@ -40,7 +48,7 @@ function dress(layout) {
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: token("ink-2") },
     hoverlabel: { bgcolor: token("card"), bordercolor: token("line-strong"), font: { size: 12, color: token("ink") } },
-    xaxis: { ...axis, ...layout.xaxis },
+    xaxis: { ...axis, tickangle: 0, ...layout.xaxis, nticks: width < 420 ? 4 : layout.xaxis.nticks },
     yaxis: { ...axis, ...layout.yaxis },
   };
 }
@@ -53,7 +61,7 @@ async function draw(el) {
     return;
   }
   note?.remove();
-  await Plotly.react(el, data.map(paint), dress(layout), CONFIG);
+  await Plotly.react(el, data.map(paint), dress(layout, el.clientWidth), CONFIG);
   el.dataset.drawn = "yes";
   if (el.isWired) return;
   el.isWired = true;

@@ -38,10 +38,10 @@ class Watched:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.complaints: list[str] = []
-        page.on("console", lambda message: self._console(message))
+        page.on("console", self._console)
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
-        page.on("requestfailed", lambda request: self._failed(request))
-        page.on("response", lambda response: self._answered(response))
+        page.on("requestfailed", self._failed)
+        page.on("response", self._answered)
 
     def _console(self, message) -> None:
         # Chromium logs a page's own 404 as a console error; the page that is missing on purpose is judged by its answer

@@ -1,7 +1,16 @@
 """A small fleet with every state, for page tests and screenshots; figures repeat, nothing is random."""
 
-from datetime import datetime
+import gzip
+import json
+import math
+from datetime import datetime, timedelta
 
+from agent import wire
+from fleetwatch.alerts.facts import Facts, IdleGPU
+from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.ingest.services import store_batch
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.jobs.models import GPUProcess
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.telemetry.models import DayMatrix, HealthEvent
@@ -32,14 +41,26 @@ def make(*, nodes: int = 8, gpus: int = 8, hours: int = 72, now: datetime = fact
         node = factories.node(f"node-{number + 1:03d}", now=now, labels={"pool": "a", "rack": str(number // 4)}, clock_offset_ms=0)
         for index in range(gpus):
             gpu = factories.gpu(node, index=index, hours=hours, now=now)
-            _history(gpu, number * gpus + index, hours, now, entries, runs)
-        HealthEvent.objects.create(node=node, gpu=gpu, at_ms=to_ms(now) - 5 * HOUR_MS, kind="xid", code=79, text="GPU has fallen off the bus")
+            _history(gpu, number * gpus + index, hours=hours, now=now, entries=entries, runs=runs)
+        HealthEvent.objects.create(
+            node=node, gpu=gpu, at_ms=to_ms(now) - 5 * HOUR_MS, kind="xid", code=79, text="GPU has fallen off the bus"
+        )
         _matrices(node, now)
+    _telemetry(Node.objects.get(name="node-001"), now)
+    _incident(now)
+    GPUProcess.objects.create(
+        gpu=GPU.objects.get(uuid="GPU-node-001-0"),
+        pid=22817,
+        user="ann",
+        name="python " + "x" * 120,
+        memory_bytes=60 * 1024**3,
+        seen_ms=to_ms(now),
+    )
     Entry.objects.bulk_create(entries, batch_size=2000)
     Run.objects.bulk_create(runs, batch_size=2000)
 
 
-def _history(gpu, seed, hours, now, entries, runs) -> None:
+def _history(gpu, seed, *, hours, now, entries, runs) -> None:
     """Blocks of 4 to 11 hours, each of one mix of states and one holder."""
     ago, block = hours, 0
     while ago > 0:
@@ -60,9 +81,44 @@ def _history(gpu, seed, hours, now, entries, runs) -> None:
         block += 1
 
 
+def _telemetry(node: Node, now: datetime) -> None:
+    """Six hours of one-minute windows of the node's first GPU, with half an hour that nobody observed."""
+    gpu = node.gpus.order_by("index")[0]
+    at = [minute for minute in range(360) if not 200 <= minute < 230]
+    first_ms = to_ms(now) - 6 * HOUR_MS
+    wave = [0.5 + 0.45 * math.sin(minute / 25) for minute in at]
+    windows = {
+        "gpu": [0] * len(at),
+        "start_ms": [first_ms + minute * 60_000 for minute in at],
+        "observed_ms": [60_000] * len(at),
+        "util_mean": wave,
+        "sm_active": [value * 0.7 for value in wave],
+        "power_w": [120 + 500 * value for value in wave],
+        "memory_used_bytes": [int(6e10 + 1e9 * (minute % 7)) for minute in at],
+        "temperature_c": [40 + 30 * value for value in wave],
+    }
+    batch = {
+        "version": 1, "node": node.name, "boot_id": "boot-1", "boot_start_ms": first_ms, "sequence": 1, "window_s": 60,
+        "agent": {"version": "1.0.0", "driver": "580.159.04", "source": "nvml"}, "gpus": [{"uuid": gpu.uuid, "index": 0}],
+        "windows": windows,
+    }  # fmt: skip
+    payload = json.dumps(batch).encode()
+    store_batch(node, wire.parse(batch), gzip.compress(payload), received_at=now)
+
+
+def _incident(now: datetime) -> None:
+    """One open incident of the job with the hostile name."""
+    idle = IdleGPU(1, "GPU-node-001-0", "node-001", 0, "H100 SXM", "", to_ms(now) - 3 * HOUR_MS, to_ms(now), 6.1e10, "7.47", "2.49", False)
+    facts = Facts("slurm/della/1000", HOSTILE, "ann", "nlp-research", "slurm", "1000", 1, 60.0, (idle,))
+    rule = Rule.objects.create(name="Job idle", threshold=60, created_at=now)
+    Incident.objects.create(rule=rule, subject=facts.job_key, opened_at=now, updated_at=now, facts=facts.to_json())
+
+
 def _matrices(node, now) -> None:
     gpu_ids = list(node.gpus.order_by("index").values_list("pk", flat=True))
     for metric in ("util", "power", "memory"):
-        cells = b"".join(bytes(255 if 100 <= cell < 110 else (cell * 3 + row * 31) % 250 for cell in range(288)) for row in range(len(gpu_ids)))
-        for day in {now.date(), now.replace(day=now.day - 1).date() if now.day > 1 else now.date()}:
+        cells = b"".join(
+            bytes(255 if 100 <= cell < 110 else (cell * 3 + row * 31) % 250 for cell in range(288)) for row in range(len(gpu_ids))
+        )
+        for day in (now.date(), now.date() - timedelta(days=1)):
             DayMatrix.objects.create(node_id=node.pk, day=day, metric=metric, gpu_ids=gpu_ids, cells=cells)

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.dashboard import factories, fleet
+from tests.dashboard import fleet
 
 pytestmark = pytest.mark.django_db
 

@@ -20,7 +20,7 @@ def chart(request: HttpRequest, name: str) -> HttpResponse:
     period = read_period(request)
     try:
         found = charts.build(name, request.GET.dict(), period)
-    except charts.NoSuchChart as error:
+    except charts.NoSuchChartError as error:
         raise Http404(str(error)) from error
     form = request.GET.get("as", "json")
     if form == "csv":

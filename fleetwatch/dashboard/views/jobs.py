@@ -76,4 +76,4 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
 
 
 def _scope(params: Mapping[str, str]) -> Scope:
-    return Scope(**{key: params[key] for key in ("user", "team", "node") if params.get(key)})
+    return Scope(user=params.get("user") or None, team=params.get("team") or None, node=params.get("node") or None)

@@ -14,6 +14,7 @@ from fleetwatch.dashboard import maps, selectors, words
 from fleetwatch.dashboard.bars import Segment
 from fleetwatch.dashboard.charts import METRICS
 from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.selectors import Machine
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.telemetry.models import HealthEvent
 
@@ -26,7 +27,7 @@ TOP_JOBS = 20
 class NodeLine:
     """A node with its figures in the period."""
 
-    node: Node
+    machine: Machine
     totals: Totals
 
 
@@ -47,13 +48,13 @@ def fleet(request: HttpRequest) -> HttpResponse:
     period = read_period(request, default="24h")
     metric = request.GET.get("metric", "state")
     by_node = {group.key: group.totals for group in costs.totals_by(period.interval, "node")}
-    lines = [NodeLine(node, by_node.get(node.name, nothing())) for node in selectors.nodes_with_gpu_counts()]
-    gpu_count = sum(line.node.gpu_count for line in lines)
+    lines = [NodeLine(machine, by_node.get(machine.node.name, nothing())) for machine in selectors.machines()]
+    gpu_count = sum(line.machine.gpu_count for line in lines)
     context = {
         "state_names": words.NAMES,
         "metrics": maps.METRICS.values(),
         "metric": maps.METRICS.get(metric, maps.METRICS["state"]),
-        "lines": sorted(lines, key=lambda line: (-line.totals.wasted_usd, line.node.name)),
+        "lines": sorted(lines, key=lambda line: (-line.totals.wasted_usd, line.machine.node.name)),
         "gpu_count": gpu_count,
         "rows": "many" if gpu_count > MANY_ROWS else "some" if gpu_count > SOME_ROWS else "few",
     }

@@ -1,7 +1,7 @@
 """Settings: everybody reads them, admins change them."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings as django_settings
 from django.contrib import messages
@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from fleetwatch.accounts.models import ApiToken
+from fleetwatch.accounts.models import ApiToken, User
 from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts.models import Rule
@@ -41,7 +41,7 @@ def change(request: HttpRequest, action: str) -> HttpResponse:
     """One change. A made secret is in this answer and nowhere else; anything else redirects."""
     if action not in changes.CHANGES:
         raise Http404(action)
-    asked = changes.Asked(request.POST, request.user, read_period(request).now)
+    asked = changes.Asked(request.POST, cast("User", request.user), read_period(request).now)
     try:
         done = changes.CHANGES[action](asked)
     except changes.RefusedError as error:

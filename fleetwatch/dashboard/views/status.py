@@ -9,7 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.dashboard.selectors import nodes_with_gpu_counts
+from fleetwatch.dashboard.selectors import machines
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.models import Delivery
@@ -45,7 +45,7 @@ class Queue:
 @login_required
 def status(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
-    agents = [_agent(node, to_ms(period.now)) for node in nodes_with_gpu_counts()]
+    agents = [_agent(machine.node, to_ms(period.now)) for machine in machines()]
     heard = [agent.lag_ms for agent in agents if agent.lag_ms is not None]
     context = {
         "agents": sorted(agents, key=lambda agent: (-("ok", "new", "late", "silent").index(agent.health), agent.node.name)),

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
@@ -22,7 +22,7 @@ USES = 100
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-def welcome(request: HttpRequest) -> HttpResponse:
+def welcome(request: HttpRequest) -> HttpResponseBase:
     return _make_command(request) if request.method == "POST" else _show(request)
 
 
@@ -33,7 +33,7 @@ def _show(request: HttpRequest, command: str = "") -> HttpResponse:
 
 
 @admin_required
-def _make_command(request: HttpRequest) -> HttpResponse:
+def _make_command(request: HttpRequest) -> HttpResponseBase:
     return _show(request, install_command(tokens.create_enrollment_token(timezone.now(), uses=USES, ttl=TTL)))
 
 
@@ -45,5 +45,4 @@ def waiting(request: HttpRequest) -> HttpResponse:
 
 
 def _arrived() -> dict[str, Any]:
-    nodes = selectors.nodes_with_gpu_counts()
-    return {"nodes": nodes, "has_data": selectors.has_data()}
+    return {"machines": selectors.machines(), "has_data": selectors.has_data()}
