@@ -132,13 +132,23 @@ def _gpus(node: Node, batch: Batch, seen: dict[int, Span]) -> dict[int, GPU]:
 
 
 def _rows(uuids: set[str]) -> dict[str, GPU]:
-    locked = GPU.objects.select_for_update(of=("self",), no_key=True).select_related("node", "parent").filter(uuid__in=uuids).order_by("id")
-    return {gpu.uuid: gpu for gpu in locked}
+    """The GPUs by UUID, locked; the parents of MIG instances that the batch did not name are among them."""
+    locked = GPU.objects.select_for_update(no_key=True).order_by("id")
+    rows = {gpu.uuid: gpu for gpu in locked.filter(uuid__in=uuids)}
+    ids = {gpu.pk for gpu in rows.values()}
+    if unnamed := {gpu.parent_id for gpu in rows.values() if gpu.parent_id is not None} - ids:
+        rows |= {gpu.uuid: gpu for gpu in locked.filter(pk__in=unnamed)}
+    by_id = {gpu.pk: gpu for gpu in rows.values()}
+    for gpu in rows.values():
+        if gpu.parent_id is not None:
+            gpu.parent = by_id.get(gpu.parent_id)
+    return rows
 
 
 def _check_owner(node: Node, gpu: GPU, *, position: int, seen: Span | None) -> None:
     """A GPU moves to the node only after its former node fell silent about it."""
     if gpu.node_id == node.pk:
+        gpu.node = node
         return
     if seen is None or (gpu.last_ms is not None and seen[0] < gpu.last_ms):
         raise ForeignGPUError(position, gpu.uuid, gpu.node.name)
@@ -148,12 +158,8 @@ def _check_owner(node: Node, gpu: GPU, *, position: int, seen: Span | None) -> N
 
 
 def _with_parents(gpus: dict[int, GPU]) -> dict[int, GPU]:
-    """The GPUs and the parents of MIG instances among them, by id; one object per row."""
-    family = {gpu.pk: gpu for gpu in gpus.values()}
-    for gpu in list(family.values()):
-        if gpu.parent is not None:
-            gpu.parent = family.setdefault(gpu.parent.pk, gpu.parent)
-    return family
+    """The GPUs and the parents of MIG instances among them, by id."""
+    return {row.pk: row for gpu in gpus.values() for row in (gpu, gpu.parent) if row is not None}
 
 
 def _extents(gpus: dict[int, GPU], seen: dict[int, Span]) -> dict[int, Span]:

@@ -12,8 +12,9 @@ from agent.wire import Batch
 from fleetwatch.accounts.services import ensure_teams
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.kinds import DECLARED
-from fleetwatch.jobs.models import Allocation, GPUProcess, Job
-from fleetwatch.lib.spans import Span, difference, union
+from fleetwatch.jobs.models import GPUProcess, Job
+from fleetwatch.lib.multirange import to_spans
+from fleetwatch.lib.spans import Span, union
 from fleetwatch.lib.sql import read_statement
 
 SQL = Path(__file__).parent / "sql"
@@ -38,11 +39,10 @@ def store_jobs(batch: Batch, *, offset_ms: int) -> list[Job]:
     if not batch.jobs:
         return []
     order = [(batch.end_ms or 0) + offset_ms, batch.boot_start_ms, batch.sequence]
-    accounts = {slug for job in batch.jobs if (slug := _slug(job))}
-    teams = ensure_teams(accounts) if accounts else {}
     # sorted, so that two nodes of one job wait for each other and do not deadlock
-    rows = [_job_row(job, teams, order=order, offset_ms=offset_ms) for job in sorted(batch.jobs, key=lambda job: str(job["key"]))]
+    rows = [_job_row(job, order=order, offset_ms=offset_ms) for job in sorted(batch.jobs, key=lambda job: str(job["key"]))]
     stored = {job.key: job for job in Job.objects.raw(UPSERT_JOBS, {"jobs": json.dumps(rows)})}
+    _join_new_teams(stored, rows)
     if missing := {job["key"] for job in batch.jobs} - stored.keys():
         stored |= {job.key: job for job in Job.objects.filter(key__in=missing)}
     return [_with_former_kind(stored[job["key"]]) for job in batch.jobs]
@@ -59,7 +59,20 @@ def _slug(job: Mapping[str, Any]) -> str:
     return (job.get("account") or "").strip()[:MAX_SLUG]
 
 
-def _job_row(job: Mapping[str, Any], teams: Mapping[str, int], *, order: list[int], offset_ms: int) -> dict[str, Any]:
+def _join_new_teams(stored: Mapping[str, Job], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Makes the teams that no job named before, and puts their jobs into them."""
+    teamless = {
+        row["key"]: row["team_slug"] for row in rows if row["team_slug"] and row["key"] in stored and stored[row["key"]].team_id is None
+    }
+    if not teamless:
+        return
+    teams = ensure_teams(set(teamless.values()))
+    for key, slug in teamless.items():
+        stored[key].team_id = teams[slug]
+        stored[key].save(update_fields=["team"])
+
+
+def _job_row(job: Mapping[str, Any], *, order: list[int], offset_ms: int) -> dict[str, Any]:
     row = {key: job.get(key) or "" for key in ("key", "scheduler", "cluster", "name", "user", "account", "state")}
     times = {key: None if job.get(key) is None else job[key] + offset_ms for key in ("submit_ms", "start_ms", "end_ms")}
     return (
@@ -67,7 +80,7 @@ def _job_row(job: Mapping[str, Any], teams: Mapping[str, int], *, order: list[in
         | times
         | {
             "external_id": job.get("id") or "",
-            "team_id": teams.get(_slug(job)),
+            "team_slug": _slug(job),
             "kind": job["kind"],
             "restarts": job.get("restarts") or 0,  # a requeue counter: none is 0
             "labels": job["labels"],
@@ -85,16 +98,13 @@ def assert_allocations(batch: Batch, *, gpus: Mapping[int, GPU], jobs: Sequence[
     asserted = _asserted(batch, gpus=gpus, jobs=jobs, offset_ms=offset_ms)
     if not asserted:
         return set()
-    known = _known(asserted)
-    new = {key: rest for key, spans in asserted.items() if (rest := difference(spans, known.get(key, [])))}
-    if new:
-        rows = [
-            {"gpu_id": gpu_id, "job_id": job_id, "source": source, "share": share, "asserted": _multirange(spans)}
-            for (gpu_id, job_id, source, share), spans in sorted(new.items(), key=lambda item: (item[0][:3], item[0][3] or 0.0))
-        ]
-        with connection.cursor() as cursor:
-            cursor.execute(ASSERT_ALLOCATIONS, {"rows": json.dumps(rows)})
-    return {(key[0], span) for key, spans in new.items() for span in spans}
+    rows = [
+        {"gpu_id": gpu_id, "job_id": job_id, "source": source, "share": share, "asserted": _multirange(spans)}
+        for (gpu_id, job_id, source, share), spans in sorted(asserted.items(), key=lambda item: (item[0][:3], item[0][3] or 0.0))
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(ASSERT_ALLOCATIONS, {"rows": json.dumps(rows)})
+        return {(gpu_id, span) for gpu_id, grown in cursor.fetchall() for span in to_spans(grown)}
 
 
 def _asserted(batch: Batch, *, gpus: Mapping[int, GPU], jobs: Sequence[Job], offset_ms: int) -> dict[AllocationKey, list[Span]]:
@@ -108,12 +118,6 @@ def _asserted(batch: Batch, *, gpus: Mapping[int, GPU], jobs: Sequence[Job], off
         if start_ms < end_ms:
             spans[key].append((start_ms + offset_ms, end_ms + offset_ms))
     return {key: union(parts) for key, parts in spans.items()}
-
-
-def _known(asserted: Mapping[AllocationKey, list[Span]]) -> dict[AllocationKey, list[Span]]:
-    """What is asserted already of the same GPUs and jobs."""
-    rows = Allocation.objects.filter(gpu_id__in={key[0] for key in asserted}, job_id__in={key[1] for key in asserted})
-    return {(row.gpu_id, row.job_id, row.source, row.share): row.asserted for row in rows}
 
 
 def _multirange(spans: Sequence[Span]) -> str:

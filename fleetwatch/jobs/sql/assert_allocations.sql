@@ -1,5 +1,5 @@
--- Adds asserted time to allocations; one row per allocation that is new or grew.
--- In:  rows (JSON array: gpu_id, job_id, source, share, asserted as int8multirange text).
+-- Adds asserted time to allocations; one row per allocation that is new or grew, with the time that was not asserted before.
+-- In:  rows (JSON array: gpu_id, job_id, source, share, asserted as int8multirange text), each allocation once.
 -- Again: safe; a union does not care for order, and an assertion that says nothing new writes nothing.
 INSERT INTO jobs_allocation AS kept (gpu_id, job_id, source, share, asserted)
 SELECT
@@ -10,3 +10,7 @@ FROM jsonb_to_recordset(%(rows)s::jsonb) AS given (
 ON CONFLICT (gpu_id, job_id, source, share) DO UPDATE SET
     asserted = kept.asserted + excluded.asserted
 WHERE NOT kept.asserted @> excluded.asserted
+RETURNING
+    kept.gpu_id,
+    -- the row as it was when the statement began; batches of one node are stored one after the other
+    kept.asserted - coalesce((SELECT former.asserted FROM jobs_allocation AS former WHERE former.id = kept.id), '{}') AS grown

@@ -1,15 +1,16 @@
 -- One row per job of a batch, as stored afterwards; a job that a newer batch described is not among them.
--- In:  jobs (JSON array, one object per job, sorted by key).
+-- In:  jobs (JSON array, one object per job, sorted by key). A team that does not exist yet stays NULL.
 -- Again: safe; facts change only by a newer batch (facts_order), so the order of batches does not matter.
 INSERT INTO jobs_job AS kept (
     key, scheduler, cluster, external_id, name, "user", account, team_id, kind, state,
     submit_ms, start_ms, end_ms, restarts, labels, facts_order
 )
 SELECT
-    key, scheduler, cluster, external_id, name, "user", account, team_id, kind, state,
-    submit_ms, start_ms, end_ms, restarts, labels, facts_order
+    key, scheduler, cluster, external_id, name, "user", account,
+    (SELECT team.id FROM accounts_team AS team WHERE team.slug = given.team_slug),
+    kind, state, submit_ms, start_ms, end_ms, restarts, labels, facts_order
 FROM jsonb_to_recordset(%(jobs)s::jsonb) AS given (
-    key text, scheduler text, cluster text, external_id text, name text, "user" text, account text, team_id bigint, kind text, state text,
+    key text, scheduler text, cluster text, external_id text, name text, "user" text, account text, team_slug text, kind text, state text,
     submit_ms bigint, start_ms bigint, end_ms bigint, restarts integer, labels jsonb, facts_order jsonb
 )
 ON CONFLICT (key) DO UPDATE SET
