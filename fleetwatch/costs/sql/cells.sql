@@ -2,17 +2,53 @@
 -- In:  start, end (timestamptz, cuts of the ledger); group_by (team, user, job, node, gpu, gpu_model) or NULL;
 --      step (hour, day) or NULL, zone (IANA name) for days; what is looked at, NULL = all: node_id, gpu_id,
 --      gpu_model_id, job_id, team_id, user_name, is_allocated, has_team, has_gpu_model, states.
--- Again: safe, it only reads. The tests on parameters are constants to the planner: it folds them and drops
--- the joins that nothing is asked of.
+-- Again: safe, it only reads. The tests on parameters are constants to the planner: it folds them away.
+WITH rate_change AS (
+    SELECT array_agg(DISTINCT moment ORDER BY moment) AS moments
+    FROM costs_rate
+    CROSS JOIN LATERAL unnest(ARRAY[valid_from, valid_to]) AS change (moment)
+    WHERE moment > %(start)s
+      AND moment < %(end)s
+),
+-- time is summed before it is priced: between two changes of rates a GPU has one, and its entries are many
+span AS MATERIALIZED (
+    SELECT
+        entry.gpu_id,
+        CASE WHEN %(group_by)s::text = 'node' THEN entry.node_id END AS node_id,
+        CASE
+            WHEN %(group_by)s::text IN ('team', 'user', 'job')
+                OR %(team_id)s::bigint IS NOT NULL OR %(has_team)s::boolean IS NOT NULL OR %(user_name)s::text IS NOT NULL
+            THEN entry.job_id
+        END AS job_id,
+        CASE %(step)s::text
+            WHEN 'hour' THEN date_trunc('hour', entry.start)
+            WHEN 'day' THEN date_trunc('day', entry.start, %(zone)s::text)
+        END AS bucket,
+        entry.state,
+        entry.tier,
+        entry.state = 'useful' AND entry.efficiency_source = 'none' AS is_busy_only,
+        width_bucket(entry.start, COALESCE((SELECT moments FROM rate_change), '{}'::timestamptz[])) AS era,
+        min(entry.start) AS moment,
+        sum(entry.gpu_ms) AS gpu_ms,
+        sum(entry.energy_j) AS energy_j
+    FROM ledger_entry AS entry
+    WHERE entry.start >= %(start)s
+      AND entry.start <  %(end)s
+      AND (%(node_id)s::bigint IS NULL OR entry.node_id = %(node_id)s::bigint)
+      AND (%(job_id)s::bigint IS NULL OR entry.job_id = %(job_id)s::bigint)
+      AND (%(is_allocated)s::boolean IS NULL OR (entry.job_id IS NOT NULL) = %(is_allocated)s::boolean)
+      AND (%(states)s::text[] IS NULL OR entry.state = ANY(%(states)s::text[]))
+      AND (%(gpu_id)s::bigint IS NULL OR entry.gpu_id IN (
+          SELECT id FROM inventory_gpu WHERE id = %(gpu_id)s::bigint OR parent_id = %(gpu_id)s::bigint
+      ))
+    GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
+)
 SELECT
-    CASE %(step)s::text
-        WHEN 'hour' THEN date_trunc('hour', entry.start)
-        WHEN 'day' THEN date_trunc('day', entry.start, %(zone)s::text)
-    END AS bucket,
+    span.bucket,
     CASE %(group_by)s::text
         WHEN 'team' THEN job.team_id
-        WHEN 'job' THEN entry.job_id
-        WHEN 'node' THEN entry.node_id
+        WHEN 'job' THEN span.job_id
+        WHEN 'node' THEN span.node_id
         WHEN 'gpu' THEN COALESCE(gpu.parent_id, gpu.id)
         WHEN 'gpu_model' THEN COALESCE(parent.model_id, gpu.model_id)
     END AS key_id,
@@ -20,34 +56,27 @@ SELECT
         WHEN 'user' THEN job."user"
     END AS key_text,
     CASE
-        WHEN %(group_by)s::text IN ('team', 'user', 'job') THEN entry.job_id IS NOT NULL
+        WHEN %(group_by)s::text IN ('team', 'user', 'job') THEN span.job_id IS NOT NULL
         ELSE TRUE
     END AS is_named,
-    entry.state,
-    entry.tier,
-    entry.state = 'useful' AND entry.efficiency_source = 'none' AS is_busy_only,
+    span.state,
+    span.tier,
+    span.is_busy_only,
     rate.usd_per_gpu_hour,
     rate.is_example,
-    sum(entry.gpu_ms)::bigint AS gpu_ms,
-    sum(entry.energy_j) AS energy_j
-FROM ledger_entry AS entry
-JOIN inventory_gpu AS gpu ON gpu.id = entry.gpu_id
+    sum(span.gpu_ms)::bigint AS gpu_ms,
+    sum(span.energy_j) AS energy_j
+FROM span
+JOIN inventory_gpu AS gpu ON gpu.id = span.gpu_id
 LEFT JOIN inventory_gpu AS parent ON parent.id = gpu.parent_id
-LEFT JOIN jobs_job AS job ON job.id = entry.job_id
+LEFT JOIN jobs_job AS job ON job.id = span.job_id
 LEFT JOIN costs_gpurate AS rate
-    ON  rate.gpu_id = entry.gpu_id
-    AND rate.valid_from <= entry.start
-    AND (rate.valid_to IS NULL OR rate.valid_to > entry.start)
-WHERE entry.start >= %(start)s
-  AND entry.start <  %(end)s
-  AND (%(node_id)s::bigint IS NULL OR entry.node_id = %(node_id)s::bigint)
-  AND (%(gpu_id)s::bigint IS NULL OR gpu.id = %(gpu_id)s::bigint OR gpu.parent_id = %(gpu_id)s::bigint)
-  AND (%(gpu_model_id)s::bigint IS NULL OR COALESCE(parent.model_id, gpu.model_id) = %(gpu_model_id)s::bigint)
+    ON  rate.gpu_id = span.gpu_id
+    AND rate.valid_from <= span.moment
+    AND (rate.valid_to IS NULL OR rate.valid_to > span.moment)
+WHERE (%(gpu_model_id)s::bigint IS NULL OR COALESCE(parent.model_id, gpu.model_id) = %(gpu_model_id)s::bigint)
   AND (%(has_gpu_model)s::boolean IS NULL OR (COALESCE(parent.model_id, gpu.model_id) IS NOT NULL) = %(has_gpu_model)s::boolean)
-  AND (%(job_id)s::bigint IS NULL OR entry.job_id = %(job_id)s::bigint)
-  AND (%(is_allocated)s::boolean IS NULL OR (entry.job_id IS NOT NULL) = %(is_allocated)s::boolean)
   AND (%(team_id)s::bigint IS NULL OR job.team_id = %(team_id)s::bigint)
   AND (%(has_team)s::boolean IS NULL OR (job.team_id IS NOT NULL) = %(has_team)s::boolean)
   AND (%(user_name)s::text IS NULL OR job."user" = %(user_name)s::text)
-  AND (%(states)s::text[] IS NULL OR entry.state = ANY(%(states)s::text[]))
 GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9
