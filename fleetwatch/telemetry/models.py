@@ -19,7 +19,7 @@ class ReceivedSequence(models.Model):
 
 
 class Batch(models.Model):
-    """A batch as received, in a table partitioned by `received_at` (migration SQL); dropped once sealed."""
+    """A batch as received, in a table partitioned by `received_at` (made by migration 0002); dropped once sealed."""
 
     pk = models.CompositePrimaryKey("received_at", "id")
     id = models.BigIntegerField(help_text="from the sequence telemetry_batch_id_seq")
@@ -35,7 +35,6 @@ class Batch(models.Model):
     payload = models.BinaryField(help_text="gzip of the JSON")
 
     class Meta:
-        managed = False
         db_table = "telemetry_batch"
 
 
