@@ -1,0 +1,95 @@
+"""Figures are plain dicts that plotly itself accepts; what is asserted is x, y and gaps."""
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from fleetwatch.dashboard import figures, series, words
+from fleetwatch.dashboard.figures import HeatMap, Line
+
+START = datetime(2026, 11, 20, tzinfo=UTC)
+HOURS = [START, START + timedelta(hours=1), START + timedelta(hours=2)]
+
+
+def valid(figure):
+    """The figure, if plotly takes it."""
+    go.Figure({"data": figure["data"], "layout": figure["layout"]})
+    return figure
+
+
+def test_dollars_are_stacked_in_the_order_of_the_states():
+    figure = valid(figures.dollars_by_state(HOURS, {"idle": [1.0, 0.0, 2.0], "useful": [4.0, 5.0, 6.0], "free": [0, 0, 0]}, step="hour"))
+
+    assert [trace["name"] for trace in figure["data"]] == ["Useful", "Idle"]
+    assert figure["data"][0]["x"] == ["2026-11-20T00:00:00", "2026-11-20T01:00:00", "2026-11-20T02:00:00"]
+    assert figure["data"][1]["y"] == [1.0, 0.0, 2.0]
+    assert {trace["stackgroup"] for trace in figure["data"]} == {"states"}
+
+
+def test_days_are_bars():
+    days = [START + timedelta(days=number) for number in range(3)]
+
+    figure = valid(figures.dollars_by_state(days, {"useful": [1.0, 2.0, 3.0]}, step="day"))
+
+    assert figure["data"][0]["type"] == "bar"
+    assert figure["layout"]["barmode"] == "stack"
+
+
+@pytest.mark.parametrize("state", ["free", "unobserved"])
+def test_what_is_nobodys_is_hatched(state):
+    trace = valid(figures.dollars_by_state(HOURS, {state: [1.0, 1.0, 1.0]}, step="hour"))["data"][0]
+
+    assert trace["fillpattern"]["shape"]
+    assert trace["meta"] == {"token": state}
+
+
+def test_a_figure_without_dollars_has_no_trace():
+    assert valid(figures.dollars_by_state(HOURS, {"useful": [0.0, 0.0, 0.0]}, step="hour"))["data"] == []
+
+
+def test_a_line_keeps_its_gaps():
+    figure = valid(figures.series(HOURS, [Line("power", [612.5, None, 121.0])], y_format=".0f", unit=" W"))
+
+    assert figure["data"][0]["y"] == [612.5, None, 121.0]
+    assert figure["data"][0]["connectgaps"] is False
+
+
+def test_every_state_has_one_step_of_the_maps_colours():
+    heat = HeatMap(labels=["node-001 · 0"], starts=HOURS, cells=[[0.0, None, 8.0]], links=["/gpus/GPU-1"])
+
+    trace = valid(figures.state_map(heat))["data"][0]
+
+    assert trace["z"] == [[0.0, None, 8.0]]
+    assert trace["text"] == [["Useful", None, "Unobserved"]]
+    assert (trace["zmin"], trace["zmax"]) == (-0.5, 8.5)
+    assert trace["meta"]["steps"] == list(words.NAMES)
+    assert trace["customdata"] == [["/gpus/GPU-1"] * 3]
+    assert trace["hoverongaps"] is False
+
+
+def test_a_metrics_map_goes_from_nothing_to_all():
+    trace = valid(figures.metric_map(HeatMap(["a"], HOURS, [[0.0, 0.5, None]]), metric="util"))["data"][0]
+
+    assert (trace["zmin"], trace["zmax"]) == (0, 1)
+    assert trace["meta"] == {"ramp": "useful"}
+
+
+def test_resampling_weighs_by_what_was_observed_and_leaves_holes():
+    starts = np.array([0, 10_000, 30_000, 40_000])
+    observed = np.array([10_000, 5_000, 10_000, 0])
+    values = np.array([0.9, 0.3, np.nan, 0.5])
+
+    points = series.resample(starts, observed, values, first_ms=0, last_ms=60_000, step_ms=20_000)
+
+    # (0.9 * 10 s + 0.3 * 5 s) / 15 s; the third window was not read, the fourth not observed
+    assert points == [0.7, None, None]
+
+
+def test_windows_outside_the_period_do_not_count():
+    points = series.resample(
+        np.array([-10_000, 0, 20_000]), np.array([10_000] * 3), np.array([1.0, 0.5, 1.0]), first_ms=0, last_ms=20_000, step_ms=10_000
+    )
+
+    assert points == [0.5, None]

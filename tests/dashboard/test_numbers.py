@@ -1,0 +1,89 @@
+from decimal import Decimal
+
+import pytest
+
+from fleetwatch.dashboard import numbers
+
+GIB = 1024**3
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (None, "–"),
+        (Decimal(0), "$0.00"),
+        (Decimal("0.004"), "<$0.01"),
+        (Decimal("0.005"), "$0.01"),
+        (Decimal("0.42"), "$0.42"),
+        (Decimal("21.6"), "$21.60"),
+        (Decimal("99.994"), "$99.99"),
+        (Decimal("99.995"), "$100"),
+        (Decimal("4310.4"), "$4,310"),
+        (Decimal("9999.4"), "$9,999"),
+        (Decimal("9999.5"), "$10.0k"),
+        (Decimal("24310"), "$24.3k"),
+        (Decimal("446000"), "$446k"),
+        (Decimal("999500"), "$1.00M"),
+        (Decimal("1240000"), "$1.24M"),
+        (Decimal("-21.6"), "−$21.60"),
+    ],
+)
+def test_dollars_have_two_or_three_significant_digits(amount, text):
+    assert numbers.usd(amount) == text
+
+
+def test_the_exact_dollars_are_to_the_micro_dollar():
+    assert numbers.usd_exact(Decimal("24310.1234567")) == "$24,310.123457"
+    assert numbers.usd_exact(None) == "not known"
+
+
+@pytest.mark.parametrize(
+    ("gpu_ms", "text"),
+    [
+        (None, "–"),
+        (0, "0.00"),
+        (10_000, "<0.01"),
+        (1_512_000, "0.42"),
+        (44_280_000, "12.3"),
+        (3_600_000_000, "1,000"),
+        (208_134_000_000, "57,800"),
+    ],
+)
+def test_gpu_hours_are_rounded_and_never_to_nothing(gpu_ms, text):
+    assert numbers.gpu_hours(gpu_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (None, "–"),
+        (0, "0 %"),
+        (0.0004, "<0.1 %"),
+        (0.015, "1.5 %"),
+        (0.02, "2 %"),
+        (0.41, "41 %"),
+        (0.984, "98.4 %"),
+        (0.99999, "99.9 %"),
+        (1.0, "100 %"),
+        (1.31, "131 %"),
+    ],
+)
+def test_a_share_is_never_shown_as_all_or_nothing_when_it_is_not(ratio, text):
+    assert numbers.percent(ratio) == text
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(None, "–"), (59_999, "59 s"), (60_000, "1 min"), (12_000_000, "3 h 20 min"), (3_600_000, "1 h"), (187_200_000, "2 d 4 h"), (86_400_000, "1 d")],
+)
+def test_durations_have_two_units_at_most(ms, text):
+    assert numbers.duration(ms) == text
+
+
+def test_other_units():
+    assert numbers.gibibytes(61 * GIB) == "61.0 GiB"
+    assert numbers.gibibytes(GIB - 1) == "1023 MiB"
+    assert numbers.gibibytes(None) == "–"
+    assert numbers.watts(612.6) == "613 W"
+    assert numbers.kilowatt_hours(15_120_000.0) == "4.20 kWh"
+    assert numbers.kilowatt_hours(None) == "–"

@@ -1,0 +1,52 @@
+"""What the browser is given: within the security policy, and nothing that sends data away."""
+
+from pathlib import Path
+
+import pytest
+from django.contrib.staticfiles import finders
+
+from fleetwatch import settings
+
+ROOT = settings.BASE_DIR
+TEMPLATES = [path for path in (ROOT / "templates").rglob("*.html") if path.parts[-2] not in ("notify", "reports")]
+
+
+def test_plotly_never_offers_to_upload_a_chart():
+    script = (ROOT / "static/js/charts.js").read_text()
+
+    assert 'showSendToCloud: false, plotlyServerURL: ""' in script
+    assert "displaylogo: false" in script
+    assert script.count("Plotly.react(") == script.count(", CONFIG)") == 1
+
+
+def test_plotly_comes_from_its_package_and_is_not_in_the_tree():
+    found = finders.find("plotly/plotly.min.js")
+
+    assert found
+    assert "plotly/package_data" in Path(found).as_posix()
+    assert not list((ROOT / "static").rglob("*plotly*.js"))
+
+
+def test_plotly_finds_its_styles_there_already():
+    """Without these two elements plotly.js adds style elements, which the policy forbids."""
+    scripts = (ROOT / "templates/dashboard/_chart_scripts.html").read_text()
+    plotly = Path(str(finders.find("plotly/plotly.min.js"))).read_text()
+    map_styles = scripts.split('<meta id="')[1].split('"')[0]
+
+    assert f'getElementById("{map_styles}")' in plotly
+    assert 'id="plotly.js-style-global" class="no-inline-styles"' in scripts
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_no_template_has_inline_style_or_script(path):
+    text = path.read_text()
+
+    assert "style=" not in text
+    assert "<style" not in text
+    assert " onclick" not in text
+    assert "javascript:" not in text
+    assert "<script>" not in text
+
+
+def test_the_style_sheets_stay_small():
+    assert sum(path.stat().st_size for path in (ROOT / "static/css").glob("*.css")) <= 25_000
