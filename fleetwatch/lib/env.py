@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 
@@ -106,7 +107,7 @@ def read_runtime(folder: Path) -> Runtime | None:
         raise ConfigurationError(f"{path}: can't be read ({error}); stop FleetWatch and start it again") from error
 
 
-def database(url: str) -> dict[str, object]:
+def database(url: str) -> dict[str, Any]:
     """Django's settings for postgresql://user:password@host:port/name, or with ?host=/socket/folder.
 
     Raises ConfigurationError for any other form.
