@@ -29,7 +29,7 @@ TEAMS = {
     "nlp": Team(
         "nlp", ("amara", "jonas", "wei"),
         {
-            "healthy_llm": 15, "checkpoint_stall": 14, "communication_bound": 14, "healthy_eval": 3, "idle_notebook": 4, "hung": 4,
+            "healthy_llm": 12, "checkpoint_stall": 15, "communication_bound": 14, "healthy_eval": 3, "idle_notebook": 4, "hung": 4,
             "partial_idle": 5, "allocated_no_process": 6,
         },
     ),
