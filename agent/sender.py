@@ -234,5 +234,8 @@ class Pump:
 
     def drain(self, *, deadline: float) -> None:
         """Sends what waits until something fails or time.monotonic() passes the deadline: the last act before an exit."""
-        while time.monotonic() < deadline and self.step() == 0.0:
-            pass
+        try:
+            while time.monotonic() < deadline and self.step() == 0.0:
+                pass
+        except OSError as error:
+            log.warning("the spool can't be read: %s", error)

@@ -34,30 +34,36 @@ _KEPT_ROWS = 2  # a poll that comes a moment late still finds both
 class Stream:
     """A child that prints one CSV for ever, read by a thread so that a hang is noticed here and not suffered."""
 
-    def __init__(self, command: Sequence[str], *, on_row: Callable[[smi_text.Table, Dict[str, str]], None]) -> None:
+    def __init__(self, command: Sequence[str], *, first: str, on_row: Callable[[smi_text.Table, Dict[str, str]], None]) -> None:
         self.heard_at = self.started_at = time.monotonic()
         self.said: List[str] = []  # what was no row: the reason, when it ends
         self.has_header = False
-        self._on_row = on_row
+        self._first, self._on_row = first, on_row
         try:
             self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         except OSError as error:
             raise SourceError("%s can't be started: %s" % (command[0], error.strerror or error)) from error
-        threading.Thread(target=self._read, args=(self._child.stdout,), daemon=True).start()
+        self._reader = threading.Thread(target=self._read, args=(self._child.stdout,), daemon=True)
+        self._reader.start()
 
     @property
     def is_alive(self) -> bool:
-        return self._child.poll() is None
+        """Until its last word was read."""
+        return self._reader.is_alive()
 
     @property
     def silence_s(self) -> float:
         return time.monotonic() - self.heard_at
 
     def _read(self, output: IO[str]) -> None:
+        with output:
+            self._read_lines(output)
+
+    def _read_lines(self, output: IO[str]) -> None:
         columns: Optional[smi_text.Table] = None
         for line in output:
             self.heard_at = time.monotonic()
-            if columns is None and "," in line:
+            if columns is None and line.startswith(self._first + ","):
                 columns = smi_text.table(line)
                 self.has_header = True
                 continue
@@ -109,6 +115,7 @@ class NvidiaSMI:
             self.close()
             self._start()
         if not self._process_stream.is_alive:
+            self._process_stream.close()
             self._process_stream = self._open_processes()
         with self._mutex:
             return sorted(self._gpus.values(), key=lambda gpu: (gpu.index is None, gpu.index))
@@ -151,11 +158,12 @@ class NvidiaSMI:
         self._is_stuck = False
         self._rows.clear()
         while True:
-            self._gpu_stream = Stream(self._query("gpu", self._fields, 1), on_row=self._take_gpu)
+            self._gpu_stream = Stream(self._query("gpu", self._fields, 1), first=self._fields[0], on_row=self._take_gpu)
             self._wait_for_row()
             refused = _REFUSED_FIELD.search(" ".join(self._gpu_stream.said))
             if refused is None or refused.group(1) not in self._fields:
                 break
+            self._gpu_stream.close()
             self._fields.remove(refused.group(1))
         if not self._gpu_stream.is_alive or not self._gpus:
             self._gpu_stream.close()
@@ -169,7 +177,7 @@ class NvidiaSMI:
                 self._mutex.wait(0.1)
 
     def _open_processes(self) -> Stream:
-        return Stream(self._query("compute-apps", PROCESS_FIELDS, PROCESS_INTERVAL_S), on_row=self._take_process)
+        return Stream(self._query("compute-apps", PROCESS_FIELDS, PROCESS_INTERVAL_S), first=PROCESS_FIELDS[0], on_row=self._take_process)
 
     def _query(self, what: str, fields: Sequence[str], every_s: int) -> List[str]:
         return [self._command, "--query-%s=%s" % (what, ",".join(fields)), "--format=csv", "-l", str(every_s)]

@@ -32,7 +32,8 @@ XML = """<?xml version="1.0" ?>
     <uuid>GPU-aaaa</uuid>
     <minor_number>3</minor_number>
     <fb_memory_usage><total>81559 MiB</total><reserved>551 MiB</reserved><used>19818 MiB</used><free>61190 MiB</free></fb_memory_usage>
-    <utilization><gpu_util>97 %</gpu_util><memory_util>41 %</memory_util><encoder_util>0 %</encoder_util><decoder_util>N/A</decoder_util></utilization>
+    <utilization><gpu_util>97 %</gpu_util><memory_util>41 %</memory_util>
+      <encoder_util>0 %</encoder_util><decoder_util>N/A</decoder_util></utilization>
     <temperature><gpu_temp>58 C</gpu_temp><memory_temp>71 C</memory_temp></temperature>
     <gpu_power_readings><power_state>P0</power_state><average_power_draw>612.40 W</average_power_draw>
       <instant_power_draw>640.10 W</instant_power_draw><current_power_limit>700.00 W</current_power_limit></gpu_power_readings>
@@ -41,7 +42,8 @@ XML = """<?xml version="1.0" ?>
     <max_clocks><sm_clock>1980 MHz</sm_clock></max_clocks>
     <processes>
       <process_info><pid>4711</pid><type>C</type><process_name>python</process_name><used_memory>19260 MiB</used_memory></process_info>
-      <process_info><pid>4712</pid><type>C</type><process_name>[Insufficient Permissions]</process_name><used_memory>N/A</used_memory></process_info>
+      <process_info><pid>4712</pid><type>C</type><process_name>[Insufficient Permissions]</process_name>
+        <used_memory>N/A</used_memory></process_info>
     </processes>
   </gpu>
   <gpu id="00000000:5E:00.0">
