@@ -1,0 +1,222 @@
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from fleetwatch.accounts.models import ApiToken, Organisation
+from fleetwatch.accounts.services import authenticate_api_token
+from fleetwatch.alerts.models import Rule
+from fleetwatch.costs.models import Rate
+from fleetwatch.dashboard import changes
+from fleetwatch.ingest import tokens
+from fleetwatch.ingest.models import AgentToken, EnrollmentToken
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.notify.models import Channel
+from fleetwatch.telemetry.models import TouchedHour
+from tests.dashboard import factories
+
+pytestmark = pytest.mark.django_db
+
+SECRET = re.compile(r"fw_[A-Za-z0-9_-]{43}")
+
+
+def text_of(response):
+    return response.content.decode()
+
+
+@pytest.mark.parametrize("action", sorted(changes.CHANGES))
+def test_a_stranger_changes_nothing(client, action):
+    response = client.post(f"/settings/{action}", {})
+
+    assert response["Location"].startswith("/accounts/login/")
+
+
+@pytest.mark.parametrize("action", sorted(changes.CHANGES))
+def test_a_viewer_changes_nothing(viewer, action):
+    assert viewer.post(f"/settings/{action}", {}).status_code == 403
+
+
+@pytest.mark.parametrize("action", sorted(changes.CHANGES))
+def test_a_get_changes_nothing(admin, action):
+    assert admin.get(f"/settings/{action}").status_code == 405
+
+
+@pytest.mark.parametrize("action", sorted(changes.CHANGES))
+def test_an_empty_form_is_refused_and_never_breaks(admin, action):
+    assert admin.post(f"/settings/{action}", {}).status_code == 422
+
+
+def test_a_form_without_its_csrf_token_is_refused_with_a_page(_frozen):
+    from django.test import Client
+
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(factories.user())
+
+    response = client.post("/settings/organisation", {"name": "x", "time_zone": "UTC"})
+
+    assert response.status_code == 403
+    assert "This form is too old" in text_of(response)
+
+
+def test_a_viewer_reads_the_settings_without_buttons(viewer):
+    page = text_of(viewer.get("/settings"))
+
+    assert "an admin can change them" in page
+    assert 'action="/settings/' not in page.replace('action="/settings/organisation"', "").replace('action="/settings/rule"', "")
+
+
+def test_a_rate_is_set_from_this_hour_on(admin):
+    model = factories.gpu(factories.node()).model
+
+    response = admin.post("/settings/rate", {"subject": f"model:{model.pk}", "usd": "$2.49", "since": "", "source": "contract 7"})
+
+    assert response["Location"] == "/settings#rates"
+    rate = Rate.objects.get()
+    assert (rate.usd_per_gpu_hour, rate.valid_from, rate.source, rate.is_example) == (Decimal("2.49"), factories.NOW, "contract 7", False)
+
+
+def test_a_rate_of_a_node_can_hold_from_a_day_of_the_organisations_zone(admin):
+    Organisation.objects.create(pk=1, time_zone="Europe/Berlin")
+    node = factories.node()
+    factories.gpu(node)
+
+    admin.post("/settings/rate", {"subject": f"node:{node.pk}", "usd": "1", "since": "2026-11-01"})
+
+    assert Rate.objects.get(node=node).valid_from == datetime(2026, 10, 31, 23, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("usd", "much", "A number of dollars, please"),
+        ("usd", "-1", "dollars"),
+        ("usd", "NaN", "dollars"),
+        ("usd", "1e9", "dollars"),
+        ("since", "yesterday", "A date, please"),
+        ("subject", "model:999999", "Choose a GPU model or a node"),
+        ("subject", "model:x", "Choose a GPU model or a node"),
+    ],
+)
+def test_a_wrong_rate_says_what_is_wrong(admin, field, value, sentence):
+    model = factories.gpu(factories.node()).model
+
+    response = admin.post("/settings/rate", {"subject": f"model:{model.pk}", "usd": "2", "since": ""} | {field: value})
+
+    assert response.status_code == 422
+    assert sentence in text_of(response)
+    assert not Rate.objects.exists()
+
+
+def test_a_withdrawn_rate_is_gone(admin):
+    rate = factories.rate()
+
+    admin.post("/settings/rate-withdraw", {"id": rate.pk})
+
+    assert not Rate.objects.exists()
+
+
+def test_an_example_price_is_badged_until_the_users_own(admin):
+    factories.gpu(factories.node())
+    factories.rate(is_example=True)
+
+    assert "list price, set yours" in text_of(admin.get("/settings"))
+
+
+def test_the_install_command_carries_a_token_that_works_and_is_shown_once(admin, settings):
+    settings.PUBLIC_URL = "https://fleet.example.com"
+
+    response = admin.post("/settings/enrollment", {"uses": "3", "days": "2"})
+
+    page = text_of(response)
+    secret = SECRET.search(page).group()
+    assert (
+        f"curl -fsSL https://fleet.example.com/agent/install.sh | sudo sh -s -- --server https://fleet.example.com --token {secret}" in page
+    )
+    assert "no-store" in response["Cache-Control"]
+    assert tokens.enroll(secret, "gpu-07", factories.NOW)
+    assert EnrollmentToken.objects.get().uses_left == 2
+    assert not SECRET.search(text_of(admin.get("/settings")))
+
+
+@pytest.mark.parametrize(("uses", "days"), [("0", "1"), ("10001", "1"), ("1", "0"), ("1", "367"), ("x", "1"), ("²", "1")])
+def test_an_enrolment_token_out_of_range_is_refused(admin, uses, days):
+    assert admin.post("/settings/enrollment", {"uses": uses, "days": days}).status_code == 422
+    assert not EnrollmentToken.objects.exists()
+
+
+def test_an_agent_token_speaks_for_its_node_until_it_is_revoked(admin):
+    secret = SECRET.search(text_of(admin.post("/settings/agent-token", {"node": "gpu-07"}))).group()
+    assert tokens.node_of(secret, factories.NOW).name == "gpu-07"
+
+    admin.post("/settings/agent-token-revoke", {"id": AgentToken.objects.get().pk})
+
+    with pytest.raises(tokens.UnknownTokenError):
+        tokens.node_of(secret, factories.NOW)
+
+
+def test_an_api_token_is_the_users_own_and_can_be_revoked(admin):
+    secret = SECRET.search(text_of(admin.post("/settings/api-token", {"name": "grafana"}))).group()
+    assert authenticate_api_token(secret, factories.NOW).username == "ann"
+
+    admin.post("/settings/api-token-revoke", {"id": ApiToken.objects.get().pk})
+
+    assert authenticate_api_token(secret, factories.NOW) is None
+
+
+def test_a_channels_secret_is_never_shown_again(admin):
+    address = "https://hooks.slack.com/services/T000/B000/verysecret"
+
+    admin.post("/settings/channel", {"kind": "slack", "name": "ops", "webhook_url": address})
+
+    assert Channel.objects.get().name == "ops"
+    assert "verysecret" not in text_of(admin.get("/settings"))
+
+
+def test_a_wrong_channel_keeps_what_was_typed_and_says_why(admin):
+    response = admin.post("/settings/channel", {"kind": "email", "name": "mail", "host": "smtp.example.com", "recipients": "", "sender": "a@b.c"})
+
+    assert response.status_code == 422
+    assert "smtp.example.com" in text_of(response)
+    assert not Channel.objects.exists()
+
+
+def test_a_channel_can_be_switched_off_and_removed(admin):
+    admin.post("/settings/channel", {"kind": "slack", "name": "ops", "webhook_url": "https://hooks.slack.com/services/T/B/x"})
+    channel = Channel.objects.get()
+
+    admin.post("/settings/channel-toggle", {"id": channel.pk})
+    channel.refresh_from_db()
+    assert channel.is_enabled is False
+
+    admin.post("/settings/channel-delete", {"id": channel.pk})
+    assert not Channel.objects.exists()
+
+
+def test_a_rules_threshold_is_changed_within_its_bounds(admin):
+    Rule.objects.all().delete()
+    rule = Rule.objects.create(name="Job idle", threshold=60, created_at=factories.NOW)
+
+    admin.post("/settings/rule", {"id": rule.pk, "threshold": "30", "is_enabled": "on"})
+    refused = admin.post("/settings/rule", {"id": rule.pk, "threshold": "99999", "is_enabled": "on"})
+
+    rule.refresh_from_db()
+    assert (rule.threshold, rule.is_enabled) == (30.0, True)
+    assert refused.status_code == 422
+
+
+def test_another_zone_has_every_hour_posted_again(admin):
+    node = factories.node()
+    factories.gpu(node, first_ms=to_ms(factories.NOW) - 2 * HOUR_MS, last_ms=to_ms(factories.NOW))
+
+    admin.post("/settings/organisation", {"name": "Lab", "time_zone": "Asia/Kolkata"})
+
+    assert Organisation.objects.get().time_zone == "Asia/Kolkata"
+    assert TouchedHour.objects.filter(node_id=node.pk).count() == 2
+
+
+def test_a_zone_that_is_none_is_refused(admin):
+    response = admin.post("/settings/organisation", {"name": "Lab", "time_zone": "../../etc/passwd"})
+
+    assert response.status_code == 422
+    assert "An IANA name, please" in text_of(response)
