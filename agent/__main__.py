@@ -28,6 +28,7 @@ from agent.workloads import Resolver
 
 OK, FAILED, BAD_ARGUMENTS = 0, 1, 2
 WINDOW_MS = WINDOW_S * 1000
+CHECK_MS = 3000  # a look is enough to see what can be read
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -70,7 +71,7 @@ def _run(chosen: Config) -> int:
 
 
 def _once(chosen: Config) -> int:
-    sampler, observed, start_ms, host = _one_window(chosen)
+    sampler, observed, start_ms, host = _one_window(chosen, WINDOW_MS)
     windows = [window_of(observed, gpu, start_ms=start_ms, end_ms=start_ms + WINDOW_MS) for gpu in observed.gpus]
     closed = batch.ClosedWindow(start_ms, windows, observed.workload, host.read())
     identity = _identity(uuid.uuid4().hex)
@@ -82,11 +83,11 @@ def _once(chosen: Config) -> int:
 
 def _check(chosen: Config) -> int:
     try:
-        sampler, observed, start_ms, _ = _one_window(chosen)
+        sampler, observed, start_ms, _ = _one_window(chosen, CHECK_MS)
     except SourceError as error:
         print(report.nothing(str(error)))
         return FAILED
-    windows = [window_of(observed, gpu, start_ms=start_ms, end_ms=start_ms + WINDOW_MS) for gpu in observed.gpus]
+    windows = [window_of(observed, gpu, start_ms=start_ms, end_ms=start_ms + CHECK_MS) for gpu in observed.gpus]
     print(
         report.report(
             source=sampler.name, driver=sampler.driver, gpus=observed.gpus, window=batch.ClosedWindow(start_ms, windows, observed.workload)
@@ -101,23 +102,23 @@ def _replay(chosen: Config) -> int:
     return OK
 
 
-def _one_window(chosen: Config) -> "tuple[Sampler, Observed, int, HostReader]":
+def _one_window(chosen: Config, window_ms: int) -> "tuple[Sampler, Observed, int, HostReader]":
     """One window of this host: the one just past where time is simulated, else the next whole one. Raises SourceError."""
     clock = Clock()
     host = HostReader()
     is_simulated = chosen.source.startswith("simulated:")
-    start_ms = clock.now_ms() // WINDOW_MS * WINDOW_MS + (-WINDOW_MS if is_simulated else WINDOW_MS)
+    start_ms = clock.now_ms() // window_ms * window_ms + (-window_ms if is_simulated else window_ms)
     source = open_source(chosen.source, node=chosen.node, start_ms=start_ms - 2 * INTERVAL_MS)
     if not source.gpus():
         raise SourceError("the driver names no GPU")
     if not is_simulated:
-        print("reading for up to 20 s", file=sys.stderr)
-    sampler = Sampler(lambda: source, _workloads(chosen), window_ms=WINDOW_MS, interval_ms=INTERVAL_MS, recorder=Recorder())
-    for at_ms in range(start_ms - INTERVAL_MS, start_ms + WINDOW_MS + INTERVAL_MS, INTERVAL_MS):
+        print("reading for up to %d s" % (2 * window_ms // 1000), file=sys.stderr)
+    sampler = Sampler(lambda: source, _workloads(chosen), window_ms=window_ms, interval_ms=INTERVAL_MS, recorder=Recorder())
+    for at_ms in range(start_ms - INTERVAL_MS, start_ms + window_ms + INTERVAL_MS, INTERVAL_MS):
         if not is_simulated:
             time.sleep(max(0, at_ms - clock.now_ms()) / 1000)
         sampler.tick(at_ms)
-    observed = sampler.take(start_ms, start_ms + WINDOW_MS)
+    observed = sampler.take(start_ms, start_ms + window_ms)
     sampler.close()
     return sampler, observed, start_ms, host
 
