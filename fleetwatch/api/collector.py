@@ -7,6 +7,7 @@ comes, so a sum since the beginning could fall, and Prometheus would take that f
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db.models import Count, Q
 from prometheus_client import CollectorRegistry, generate_latest
@@ -121,7 +122,7 @@ def _queues() -> GaugeMetricFamily:
 def _runs(now: datetime) -> Iterable[GaugeMetricFamily]:
     finished = GaugeMetricFamily("fleetwatch_hour_runs", "Runs of background work that began in the last hour.", labels=["name", "outcome"])
     outcomes = {"ok": Q(ok=True), "failed": Q(ok=False), "unfinished": Q(ok__isnull=True)}
-    counted = JobRun.objects.filter(started_at__gt=now - timedelta(hours=1)).values("name").order_by("name")
+    counted: Any = JobRun.objects.filter(started_at__gt=now - timedelta(hours=1)).values("name").order_by("name")
     for row in counted.annotate(**{f"{name}_runs": Count("pk", filter=which) for name, which in outcomes.items()}):
         for name in outcomes:
             finished.add_metric([row["name"], name], row[f"{name}_runs"])

@@ -14,7 +14,7 @@ from fleetwatch.reports.models import Report
 Shape = dict[str, Any]
 
 # Until a diagnosis exists nobody knows why: said, and not left out
-UNDETERMINED = {"key": "undetermined", "confidence": None, "evidence": []}
+UNDETERMINED: Shape = {"key": "undetermined", "confidence": None, "evidence": []}
 
 
 def job_row(job: Job, figures: Shape) -> Shape:

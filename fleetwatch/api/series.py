@@ -29,7 +29,8 @@ def points(
     weight = overlap_ms * (observed[row] / (end - start)[row])
     weights = np.bincount(step, weights=weight, minlength=count)
     sums = np.bincount(step, weights=weight * value[row], minlength=count)
-    return np.divide(sums, weights, out=np.full(count, np.nan), where=weights > 0)
+    means: Floats = np.divide(sums, weights, out=np.full(count, np.nan), where=weights > 0)
+    return means
 
 
 def _extreme(step: Ints, value: Floats, count: int, pick: np.ufunc) -> Floats:

@@ -52,7 +52,7 @@ def test_every_contract_endpoint_is_described_with_its_answer():
         assert methods["get"]["security"] == [{"Token": []}, {"SessionAuth": []}]
 
 
-@pytest.mark.parametrize("path", ["/api/v1/findings", "/api/v1/", "/api/v1/nope/1"])
+@pytest.mark.parametrize("path", ["/api/v1/findings", "/api/v1/", "/api/v1/nope/1", "/api/v1/jobs/a%0Ab"])
 def test_an_address_that_is_not_there_is_a_404_in_json(path):
     answer = Client().get(path)
 
