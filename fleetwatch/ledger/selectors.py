@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import QuerySet, Sum
+from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger.models import Entry, Run
@@ -96,6 +96,7 @@ def open_idle_runs(now: datetime, *, job_ids: Iterable[int] | None = None) -> li
     parts = Run.objects.filter(node_id__in=live, condition="quiet", job__isnull=False, end_ms__gt=to_ms(now) - 2 * LIVE_SLACK_MS)
     if job_ids is not None:
         parts = parts.filter(job_id__in=list(job_ids))
+    parts = parts.exclude(Exists(_followers()))
     open_parts = {(part.gpu_id, part.job_id): part for part in _ordered(parts) if _is_open(part, live[part.node_id])}
     if not open_parts:
         return []
@@ -107,6 +108,12 @@ def open_idle_runs(now: datetime, *, job_ids: Iterable[int] | None = None) -> li
         if part is not None and run.end_ms == part.end_ms and run.state_ms.get("idle"):
             found.append(IdleGPU(run.gpu_id, part.node_id, part.job_id or 0, run.start_ms, run.end_ms))
     return sorted(found, key=lambda idle: (idle.job_id, idle.gpu_id))
+
+
+def _followers() -> QuerySet[Run]:
+    """What shows that a run has ended: something else of its holder or of nobody follows on the GPU."""
+    holder = Q(job=OuterRef("job")) | Q(job=None)
+    return Run.objects.filter(holder, gpu=OuterRef("gpu"), start_ms__gte=OuterRef("end_ms")).exclude(condition="unobserved")
 
 
 def _is_open(part: Run, node: Node) -> bool:

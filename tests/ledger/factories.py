@@ -1,5 +1,6 @@
 """Timelines of one node for the pure core: windows by what they say, holders, sources; every field defaulted."""
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -159,7 +160,7 @@ def capacity(question: Question) -> dict[tuple[int, int], int]:
     for one in question.capacities:
         if one.parent_id is not None:
             continue
-        for cut, following in zip(edges[:-1], edges[1:], strict=True):
+        for cut, following in itertools.pairwise(edges):
             if question.target[0] <= cut < question.target[1]:
                 found[one.gpu_id, cut] += max(min(one.end_ms, following) - max(one.start_ms, cut), 0)
     return {key: ms for key, ms in found.items() if ms}

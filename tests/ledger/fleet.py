@@ -46,9 +46,17 @@ class Sender:
     def batch(self, start_ms: int, *says: dict[str, float] | None, window_s: int = 60, **keys: Any) -> dict[str, Any]:
         """What each GPU says window by window from `start_ms` on; None = no window."""
         self.sequence += 1
-        gpus = [{"uuid": f"GPU-{self.node}-{place}", "index": place, "model": "NVIDIA H100 80GB HBM3", "power_limit_w": 700.0} for place in range(self.gpus)]
+        gpus = [
+            {"uuid": f"GPU-{self.node}-{place}", "index": place, "model": "NVIDIA H100 80GB HBM3", "power_limit_w": 700.0}
+            for place in range(self.gpus)
+        ]
         gpus += self.extra_gpus
-        cells = [(place, start_ms + step * window_s * 1000, said) for step, said in enumerate(says) if said is not None for place in range(len(gpus))]
+        cells = [
+            (place, start_ms + step * window_s * 1000, said)
+            for step, said in enumerate(says)
+            if said is not None
+            for place in range(len(gpus))
+        ]
         names = sorted({name for _, _, said in cells for name in said})
         mapping = {
             "version": 1,

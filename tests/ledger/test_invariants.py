@@ -1,5 +1,6 @@
 """The invariants of domain.md 4.5 on random timelines (6, money, belongs to costs; 7 and 8 have their halves there)."""
 
+import itertools
 from collections import Counter, defaultdict
 from dataclasses import replace
 
@@ -19,7 +20,10 @@ def as_set(judged):
 
 
 def parts_of(judged):
-    return Counter((one.gpu_id, one.job_id, one.condition, one.start_ms, one.end_ms, one.continues, *sorted(one.state_ms.items())) for one in judged.parts)
+    return Counter(
+        (one.gpu_id, one.job_id, one.condition, one.start_ms, one.end_ms, one.continues, *sorted(one.state_ms.items()))
+        for one in judged.parts
+    )
 
 
 @RUNS
@@ -65,7 +69,7 @@ def test_2_every_millisecond_under_an_exclusive_hold_is_its_holders(node):
 
 def exclusive_spans(held, first, last):
     edges = sorted({first, last, *(edge for one in held for span in one.spans for edge in span if first < edge < last)})
-    for start, end in zip(edges[:-1], edges[1:], strict=True):
+    for start, end in itertools.pairwise(edges):
         yield start, end, {one.job_id for one in held for low, high in one.spans if low <= start < high}
 
 
@@ -93,7 +97,9 @@ def test_4_order_and_repetition_change_nothing(node, random):
 @RUNS
 @given(timelines.nodes(with_outages=False), st.data())
 def test_5_more_telemetry_never_lowers_observed_time(node, data):
-    held = [replace(one, spans=[(T0 - 1, node.end_ms)]) for one in node.holdings if one.gpu_id == 1] or [timelines.Held([(T0 - 1, node.end_ms)])]
+    held = [replace(one, spans=[(T0 - 1, node.end_ms)]) for one in node.holdings if one.gpu_id == 1] or [
+        timelines.Held([(T0 - 1, node.end_ms)])
+    ]
     node = replace(node, capacities=node.capacities[:1], holdings=held)
     more = replace(node, windows=[*node.windows, *data.draw(timelines.overlaps())])
 
@@ -139,7 +145,7 @@ def test_runs_hold_exactly_the_milliseconds_of_the_entries(node):
     assert runs == entries
     for parts in lanes.values():
         parts.sort(key=lambda part: part.start_ms)
-        for one, other in zip(parts[:-1], parts[1:], strict=True):
+        for one, other in itertools.pairwise(parts):
             assert one.end_ms <= other.start_ms
             assert not other.continues or one.condition == other.condition
 

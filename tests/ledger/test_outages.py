@@ -14,7 +14,13 @@ def spans(*told, boots=(), gpu_id=1):
 
 @pytest.mark.parametrize(
     ("begin", "end"),
-    [("gpu_lost", "gpu_ok"), ("recovery_action", "gpu_ok"), ("driver_missing", "driver_ok"), ("driver_mismatch", "driver_ok"), ("drained", "resumed")],
+    [
+        ("gpu_lost", "gpu_ok"),
+        ("recovery_action", "gpu_ok"),
+        ("driver_missing", "driver_ok"),
+        ("driver_mismatch", "driver_ok"),
+        ("drained", "resumed"),
+    ],
 )
 def test_each_kind_of_outage_has_its_own_end(begin, end):
     assert spans(Told(100, begin), Told(200, end)) == [(100, 200, begin)]
@@ -22,7 +28,9 @@ def test_each_kind_of_outage_has_its_own_end(begin, end):
     assert spans(Told(100, begin), boots=[50, 300]) == [(100, 300, begin)]
 
 
-@pytest.mark.parametrize(("code", "is_down"), [(79, True), (48, True), (119, True), (147, True), (13, False), (31, False), (94, False), (None, False)])
+@pytest.mark.parametrize(
+    ("code", "is_down"), [(79, True), (48, True), (119, True), (147, True), (13, False), (31, False), (94, False), (None, False)]
+)
 def test_only_xids_that_need_a_reset_are_evidence(code, is_down):
     assert spans(Told(100, "xid", code=code)) == ([(100, None, f"xid_{code}")] if is_down else [])
 

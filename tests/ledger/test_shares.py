@@ -25,7 +25,11 @@ def test_three_equal_jobs_lose_no_millisecond():
 
 
 def test_what_shares_leave_is_free():
-    assert totals(shared(0.25, 0.5).judge(), "job_id", "state") == {(1, "useful"): HOUR // 4, (2, "useful"): HOUR // 2, (None, "free"): HOUR // 4}
+    assert totals(shared(0.25, 0.5).judge(), "job_id", "state") == {
+        (1, "useful"): HOUR // 4,
+        (2, "useful"): HOUR // 2,
+        (None, "free"): HOUR // 4,
+    }
 
 
 def test_more_than_one_in_sum_is_normalised():
@@ -65,7 +69,9 @@ def test_the_share_may_change_while_the_job_goes_on():
 
 
 def mig(*weights, says=BUSY, holdings=None, parent_says=None, **fields):
-    instances = [a_gpu(10 + number, parent_id=1, weight=weight, end_ms=T0 + HOUR, idle_w=None, limit_w=None) for number, weight in enumerate(weights)]
+    instances = [
+        a_gpu(10 + number, parent_id=1, weight=weight, end_ms=T0 + HOUR, idle_w=None, limit_w=None) for number, weight in enumerate(weights)
+    ]
     windows = [one for instance in instances for one in row((says, HOUR), gpu_id=instance.gpu_id)]
     windows += row((parent_says or {"power_w": 470.0, "energy_j": 4_700.0}, HOUR))
     held = [Held(ALL, gpu_id=instance.gpu_id, job_id=instance.gpu_id) for instance in instances]

@@ -231,7 +231,9 @@ def test_a_hundredth_of_a_percent_is_not_zero():
 
 def test_a_stalled_service_is_only_potential_waste():
     judged = {
-        kind: Node(row((BUSY, HOUR), (QUIET, 10 * MINUTE), (BUSY, 3 * HOUR - 10 * MINUTE)), holdings=[Held([(T0, T0 + 4 * HOUR)], kind=kind)])
+        kind: Node(
+            row((BUSY, HOUR), (QUIET, 10 * MINUTE), (BUSY, 3 * HOUR - 10 * MINUTE)), holdings=[Held([(T0, T0 + 4 * HOUR)], kind=kind)]
+        )
         for kind in ("batch", "service")
     }
 
@@ -398,7 +400,9 @@ def test_a_window_cut_by_an_allocation_edge_gives_both_sides_their_part_of_the_a
     edge = T0 + 3_000
     half = QUIET | {"util_mean": 0.5, "util_max": 1.0, "energy_j": 1000.0}
 
-    judged = Node([Window(T0, half)], hours=1, end_ms=T0 + W, holdings=[Held([(T0, edge)], job_id=1), Held([(edge, T0 + W)], job_id=2)]).judge()
+    judged = Node(
+        [Window(T0, half)], hours=1, end_ms=T0 + W, holdings=[Held([(T0, edge)], job_id=1), Held([(edge, T0 + W)], job_id=2)]
+    ).judge()
 
     assert totals(judged, "job_id", "state") == {(1, "useful"): 1_500, (1, "stalled"): 1_500, (2, "useful"): 3_500, (2, "stalled"): 3_500}
     assert sum(one.energy_j for one in judged.entries if one.job_id == 1) == pytest.approx(300.0)

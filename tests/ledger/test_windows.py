@@ -54,7 +54,7 @@ def test_the_edges_of_a_window_that_lost_cut_nothing():
 
 
 A_WINDOW = st.builds(
-    lambda start, length, observed, sequence: Window(T0 + start, {}, length_ms=length, observed_ms=min(observed, length), sequence=sequence),
+    lambda start, length, observed, sequence: window(start, length_ms=length, observed_ms=min(observed, length), sequence=sequence),
     st.integers(0, 400), st.integers(1, 120), st.integers(0, 120), st.integers(0, 3),
 )  # fmt: skip
 

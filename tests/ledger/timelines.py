@@ -11,8 +11,14 @@ from tests.ledger.factories import BLIP, BUSY, EMPTY, HOUR, MINUTE, NEARLY, QUIE
 HOURS = 4
 # Short limits reach across as many windows as long ones do, in fewer of them.
 POLICY = Policy(
-    idle_batch_s=300, idle_interactive_s=600, idle_service_s=1200, grace_batch_s=300, grace_interactive_s=200, grace_service_s=600, blip_row_s=120
-)  # fmt: skip
+    idle_batch_s=300,
+    idle_interactive_s=600,
+    idle_service_s=1200,
+    grace_batch_s=300,
+    grace_interactive_s=200,
+    grace_service_s=600,
+    blip_row_s=120,
+)
 CONTEXT_HOURS = 1  # POLICY.reach_ms is 42 minutes
 
 SAYS = st.sampled_from(
@@ -47,7 +53,9 @@ def overlaps(draw, gpu_id=1):
     """A second sender's windows over a part of it."""
     start = T0 + draw(st.integers(0, HOURS * HOUR - MINUTE))
     says, length = draw(SAYS), draw(st.sampled_from([W, 15_000, 300_000]))
-    return row((says, draw(DURATION)), start_ms=start, length_ms=length, gpu_id=gpu_id, boot_start_ms=draw(st.integers(0, 1)), sequence=9_999)
+    return row(
+        (says, draw(DURATION)), start_ms=start, length_ms=length, gpu_id=gpu_id, boot_start_ms=draw(st.integers(0, 1)), sequence=9_999
+    )
 
 
 @st.composite

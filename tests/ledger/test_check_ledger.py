@@ -1,0 +1,114 @@
+"""What does not balance is found, named, and the exit status says so."""
+
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.db.models import F
+
+from fleetwatch.ledger.check import unbalanced
+from fleetwatch.ledger.models import Entry, Run
+from tests.ledger.fleet import BUSY, HALF, NOW, QUIET, T0, Sender, a_job, held, hour, post
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def posted():
+    post(Sender().batch(T0, *[BUSY] * 20, *[QUIET] * 20, *[HALF] * 20, jobs=[a_job()], allocations=[held()]))
+
+
+def rules():
+    return {fault.rule for fault in unbalanced(hour(-1), hour(3), now=NOW)}
+
+
+def command(*arguments):
+    """Exit status, standard output and error of `manage.py check_ledger`."""
+    out, err = StringIO(), StringIO()
+    try:
+        call_command("check_ledger", *arguments, stdout=out, stderr=err)
+    except SystemExit as stop:
+        return stop.code, out.getvalue(), err.getvalue()
+    return 0, out.getvalue(), err.getvalue()
+
+
+def test_an_empty_ledger_balances():
+    assert command() == (0, "the ledger is empty\n", "")
+
+
+def test_a_posted_ledger_balances(posted):
+    status, out, _ = command()
+
+    assert (status, out) == (0, "the ledger balances from 2026-11-20 06:00 to 2026-11-20 07:00 UTC\n")
+
+
+def test_one_millisecond_too_many_is_found(posted):
+    Entry.objects.filter(state="useful", efficiency_source="none").update(gpu_ms=F("gpu_ms") + 1)
+
+    assert rules() == {"states sum to capacity", "runs hold the entries", "entries are what telemetry says"}
+
+
+def test_a_missing_hour_is_found(posted):
+    Entry.objects.all().delete()
+
+    assert "states sum to capacity" in rules()
+
+
+def test_time_moved_between_states_is_found_though_the_sum_is_right(posted):
+    Entry.objects.filter(state="idle").update(state="useful", kind="", tier="")
+
+    assert rules() == {"runs hold the entries", "entries are what telemetry says"}
+
+
+def test_a_time_outside_capacity_is_found(posted):
+    entry = Entry.objects.first()
+    entry.pk, entry.start = None, hour(2)
+    entry.save()
+
+    assert "states sum to capacity" in rules()
+
+
+def test_an_entry_at_no_cut_is_found(posted):
+    Entry.objects.filter(state="idle").update(start=hour(0) + timedelta(minutes=30))
+
+    assert "no time outside capacity" in rules()
+
+
+def test_wrong_energy_tier_word_and_holder_are_found(posted):
+    Entry.objects.filter(state="idle").update(tier="surely")
+    Entry.objects.filter(state="stalled").update(energy_j=-1.0)
+    Entry.objects.filter(state="useful").update(state="free")
+
+    assert {"known words", "time and energy are positive", "held time is its holder's"} <= rules()
+
+
+def test_a_run_that_leaves_its_hour_is_found(posted):
+    Run.objects.filter(condition="active").update(end_ms=F("end_ms") + 3_600_000)
+
+    assert "runs lie in their hour" in rules()
+
+
+def test_the_command_says_what_and_where_and_exits_1(posted):
+    Entry.objects.filter(state="idle").delete()
+
+    status, out, _ = command("--from", "2026-11-20", "--to", "2026-11-21T00:00+00:00")
+
+    assert status == 1
+    assert "states sum to capacity: node n1, 2026-11-20 06:00 UTC: GPU" in out
+    assert "do not balance" in out
+
+
+def test_outside_the_period_nothing_is_looked_at(posted):
+    Entry.objects.all().delete()
+
+    assert command("--from", "2026-11-21", "--to", "2026-11-22")[0] == 0
+
+
+@pytest.mark.parametrize("arguments", [("--from", "yesterday"), ("--from", "2026-11-21", "--to", "2026-11-20")])
+def test_bad_arguments_are_refused_with_one_clear_line(arguments):
+    status, _, err = command(*arguments)
+
+    assert status == 2
+    assert "--from" in err
+    assert err.count("\n") == 1

@@ -1,0 +1,99 @@
+"""Runs joined from their parts, and what idles now."""
+
+from datetime import timedelta
+
+import pytest
+
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger import selectors
+from fleetwatch.lib.intervals import HOUR_MS, from_ms
+from tests.ledger.fleet import BUSY, MINUTE, QUIET, T0, Sender, a_job, held, hour, post
+
+pytestmark = pytest.mark.django_db
+
+JOB = {"jobs": [a_job()], "allocations": [held()]}
+
+
+def idle_for(hours, *, minutes=0):
+    """A job busy for half an hour, then quiet until `hours` and `minutes` after T0; and when that is."""
+    sender = Sender()
+    ends = T0 + hours * HOUR_MS + minutes * MINUTE
+    now = from_ms(ends) + timedelta(seconds=20)
+    batches = [sender.batch(T0, *[BUSY] * 30, *[QUIET] * 30, **JOB)]
+    for start in range(T0 + HOUR_MS, ends, HOUR_MS):
+        batches.append(sender.batch(start, *[QUIET] * min(60, (ends - start) // MINUTE), **JOB))
+    post(*batches, now=now)
+    return sender, now
+
+
+def test_a_run_is_whole_however_many_hours_it_crosses():
+    idle_for(50)
+    gpu, job = GPU.objects.get(), Job.objects.get()
+
+    (run,) = selectors.runs([gpu.pk], start_ms=T0 + 24 * HOUR_MS, end_ms=T0 + 24 * HOUR_MS + 1)
+
+    assert (run.gpu_id, run.job_id, run.condition) == (gpu.pk, job.pk, "quiet")
+    assert (run.start_ms, run.end_ms) == (T0 + 30 * MINUTE, T0 + 50 * HOUR_MS)
+    assert run.state_ms == {"idle": run.duration_ms}
+    assert (run.util_mean, run.power_w, run.memory_used_bytes) == (0.0, None, QUIET["memory_used_bytes"])
+
+
+def test_runs_may_be_asked_for_by_job_and_condition():
+    idle_for(3)
+    job = Job.objects.get()
+
+    found = selectors.runs(job_id=job.pk, start_ms=T0, end_ms=T0 + 3 * HOUR_MS, conditions=("active",))
+
+    assert [(run.condition, run.start_ms, run.end_ms, run.util_mean) for run in found] == [("active", T0, T0 + 30 * MINUTE, 1.0)]
+
+
+def test_a_gpu_that_idles_now_is_named_with_its_job_and_since_when():
+    _, now = idle_for(3, minutes=1)
+
+    (idle,) = selectors.open_idle_runs(now)
+
+    assert (idle.job_id, idle.since_ms, idle.until_ms) == (Job.objects.get().pk, T0 + 30 * MINUTE, T0 + 3 * HOUR_MS + MINUTE)
+
+
+def test_what_works_again_does_not_idle():
+    sender, now = idle_for(3)
+
+    post(sender.batch(T0 + 3 * HOUR_MS, BUSY, **JOB), now=now + timedelta(minutes=1))
+
+    assert selectors.open_idle_runs(now + timedelta(minutes=1)) == []
+
+
+def test_quiet_for_less_than_t_idle_is_not_idle():
+    sender = Sender()
+    post(sender.batch(T0, *[BUSY] * 30, *[QUIET] * 14, **JOB), now=from_ms(T0 + 44 * MINUTE))
+
+    assert selectors.open_idle_runs(from_ms(T0 + 44 * MINUTE)) == []
+
+
+def test_a_silent_node_says_nothing_of_now():
+    _, now = idle_for(3)
+
+    assert len(selectors.open_idle_runs(now + timedelta(minutes=4))) == 1
+    assert selectors.open_idle_runs(now + timedelta(minutes=6)) == []
+
+
+def test_one_idle_gpu_of_several_is_named():
+    sender = Sender(gpus=2)
+    both = {"jobs": [a_job()], "allocations": [held(0), held(1)]}
+    batch = sender.batch(T0, *[QUIET] * 40, **both)
+    batch["windows"]["util_mean"] = [float(place) for place in batch["windows"]["gpu"]]
+    batch["windows"]["util_max"] = batch["windows"]["util_mean"]
+    now = from_ms(T0 + 40 * MINUTE)
+
+    post(batch, now=now)
+
+    assert [idle.gpu_id for idle in selectors.open_idle_runs(now)] == [GPU.objects.get(index=0).pk]
+
+
+def test_the_timeline_of_a_gpu_is_its_states_by_cut():
+    idle_for(2)
+
+    spans = selectors.state_timeline(GPU.objects.get().pk, hour(0), hour(1))
+
+    assert [(span.state, span.kind, span.gpu_ms) for span in spans] == [("idle", "held", 30 * MINUTE), ("useful", "", 30 * MINUTE)]
