@@ -74,7 +74,15 @@ def test_a_share_is_never_shown_as_all_or_nothing_when_it_is_not(ratio, text):
 
 @pytest.mark.parametrize(
     ("ms", "text"),
-    [(None, "–"), (59_999, "59 s"), (60_000, "1 min"), (12_000_000, "3 h 20 min"), (3_600_000, "1 h"), (187_200_000, "2 d 4 h"), (86_400_000, "1 d")],
+    [
+        (None, "–"),
+        (59_999, "59 s"),
+        (60_000, "1 min"),
+        (12_000_000, "3 h 20 min"),
+        (3_600_000, "1 h"),
+        (187_200_000, "2 d 4 h"),
+        (86_400_000, "1 d"),
+    ],
 )
 def test_durations_have_two_units_at_most(ms, text):
     assert numbers.duration(ms) == text

@@ -3,6 +3,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
+from django.test import Client
 
 from fleetwatch.accounts.models import ApiToken, Organisation
 from fleetwatch.accounts.services import authenticate_api_token
@@ -47,9 +48,8 @@ def test_an_empty_form_is_refused_and_never_breaks(admin, action):
     assert admin.post(f"/settings/{action}", {}).status_code == 422
 
 
-def test_a_form_without_its_csrf_token_is_refused_with_a_page(_frozen):
-    from django.test import Client
-
+@pytest.mark.usefixtures("_frozen")
+def test_a_form_without_its_csrf_token_is_refused_with_a_page():
     client = Client(enforce_csrf_checks=True)
     client.force_login(factories.user())
 
@@ -174,7 +174,9 @@ def test_a_channels_secret_is_never_shown_again(admin):
 
 
 def test_a_wrong_channel_keeps_what_was_typed_and_says_why(admin):
-    response = admin.post("/settings/channel", {"kind": "email", "name": "mail", "host": "smtp.example.com", "recipients": "", "sender": "a@b.c"})
+    response = admin.post(
+        "/settings/channel", {"kind": "email", "name": "mail", "host": "smtp.example.com", "recipients": "", "sender": "a@b.c"}
+    )
 
     assert response.status_code == 422
     assert "smtp.example.com" in text_of(response)

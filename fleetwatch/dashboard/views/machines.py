@@ -1,6 +1,7 @@
 """Fleet, node and GPU."""
 
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -89,6 +90,7 @@ def gpu(request: HttpRequest, uuid: str) -> HttpResponse:
     period = read_period(request, default="24h")
     context = {
         "gpu": found,
+        "gpu_parameter": quote(found.uuid, safe=""),
         "totals": costs.totals(period.interval, scope=Scope(gpu=found.uuid)),
         "segments": selectors.bands([found.pk], period.interval)[found.pk],
         "holders": selectors.holders(found, period.interval),

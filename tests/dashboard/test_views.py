@@ -1,0 +1,287 @@
+"""What the pages say, with figures worked out by hand: $2.00 per GPU-hour."""
+
+import csv
+import io
+from html import unescape
+
+import pytest
+from django.utils.html import escape
+
+from fleetwatch.costs.models import Rate
+from fleetwatch.ledger.models import Entry, Run
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.operations.models import JobRun
+from fleetwatch.telemetry.models import DayMatrix
+from tests.dashboard import factories, fleet
+
+pytestmark = pytest.mark.django_db
+
+HOSTILE = '"><script>alert(1)</script>'
+
+
+def text_of(response):
+    return " ".join(response.content.decode().split())
+
+
+@pytest.fixture
+def small(admin):
+    """One GPU over 4 hours: 2 useful and 1 idle hour of ann's job, 1 hour free."""
+    node = factories.node()
+    gpu = factories.gpu(node, hours=4)
+    factories.rate("2.00")
+    job = factories.job()
+    factories.hold(gpu, job, hours_ago=4, hours=3)
+    Entry.objects.bulk_create(
+        [
+            factories.entry(gpu, hours_ago=4, state="useful", held_by=job),
+            factories.entry(gpu, hours_ago=3, state="useful", held_by=job),
+            factories.entry(gpu, hours_ago=2, state="idle", held_by=job),
+            factories.entry(gpu, hours_ago=1, state="free"),
+        ]
+    )
+    Run.objects.bulk_create(
+        [
+            factories.run(gpu, hours_ago=4, hours=2, states={"useful": 2 * HOUR_MS}, held_by=job),
+            factories.run(gpu, hours_ago=2, hours=1, states={"idle": HOUR_MS}, held_by=job),
+            factories.run(gpu, hours_ago=1, hours=1, states={"free": HOUR_MS}),
+        ]
+    )
+    return admin
+
+
+def test_the_overview_says_what_of_the_spend_was_useful(small):
+    page = text_of(small.get("/"))
+
+    assert "<h2>50 % of what you paid for was useful work</h2>" in page
+    assert '<span title="$8.000000">$8.00</span>' in page
+    assert '<span title="$2.000000">$2.00</span> certain' in page
+    assert "100 % observed" in page
+
+
+def test_the_job_page_counts_only_its_own_time(small):
+    page = text_of(small.get("/jobs/slurm/della/4711"))
+
+    assert "<h2>33 % of its GPU time was wasted</h2>" in page
+    assert '<span title="$6.000000">$6.00</span>' in page
+    assert "node-001 · 0" in page
+
+
+def test_the_gpu_page_shows_its_states_in_order_of_time(small):
+    page = text_of(small.get("/gpus/GPU-node-001-0?from=now-4h&to=now"))
+
+    useful = page.index('class="useful" x="0.000%" width="50.000%"')
+    idle = page.index('class="idle" x="50.000%" width="25.000%"')
+    free = page.index('class="free" x="75.000%" width="25.000%"')
+    assert useful < idle < free
+
+
+def test_the_waste_report_has_free_time_as_its_own_line(small):
+    page = text_of(small.get("/waste"))
+
+    assert '<tr class="own-line">' in page
+    assert "nlp" in page
+
+
+def test_the_waste_csv_sums_to_the_fleet(small):
+    rows = list(csv.DictReader(io.StringIO(small.get("/waste.csv?group=team").content.decode())))
+
+    assert sum(float(row["cost_usd"]) for row in rows) == 8.0
+    assert sum(float(row["capacity_gpu_hours"]) for row in rows) == 4.0
+
+
+def test_the_spend_chart_is_the_ledger_by_hour(small):
+    figure = small.get("/charts/spend?from=now-4h&to=now").json()
+
+    by_name = {trace["name"]: trace["y"] for trace in figure["data"]}
+    assert by_name == {"Useful": [2.0, 2.0, 0.0, 0.0], "Idle": [0.0, 0.0, 2.0, 0.0], "Free": [0.0, 0.0, 0.0, 2.0]}
+    assert figure["data"][0]["x"][0] == "2026-11-20T08:00:00"
+
+
+def test_a_charts_table_and_csv_have_the_same_numbers(small):
+    rows = list(csv.reader(io.StringIO(small.get("/charts/spend?from=now-4h&to=now&as=csv").content.decode())))
+    table = text_of(small.get("/charts/spend?from=now-4h&to=now&as=table"))
+
+    assert rows[0][:2] == ["Start (UTC)", "Useful $"]
+    assert rows[3][:5] == ["2026-11-20 10:00", "0.0", "0.0", "0.0", "2.0"]
+    assert "2026-11-20 10:00" in table
+
+
+@pytest.mark.parametrize("period", ["from=now-4h&to=now", "from=now-40h&to=now"])
+def test_the_state_map_is_right_from_runs_and_from_hours(small, period):
+    trace = small.get(f"/charts/fleet?{period}").json()["data"][0]
+
+    row = trace["z"][0]
+    assert trace["y"] == ["node-001 · 0"]
+    # useful 0, idle 3, free 6: two hours, one, one
+    quarter = 60 if period.startswith("from=now-4h") else 1
+    assert row[-4 * quarter :] == [0.0] * 2 * quarter + [3.0] * quarter + [6.0] * quarter
+    assert all(cell is None for cell in row[: -4 * quarter])
+
+
+def test_the_metric_map_decodes_the_day_matrix_and_keeps_holes(small):
+    gpu = Run.objects.first().gpu
+    # 12:00 is cell 144: the hour before it holds 100 (of 250) six times, then nothing observed
+    cells = bytes([255] * 132 + [100] * 6 + [255] * 150)
+    for metric in ("util", "power"):
+        DayMatrix.objects.create(node_id=gpu.node_id, day=factories.NOW.date(), metric=metric, gpu_ids=[gpu.pk], cells=cells)
+
+    util = small.get("/charts/fleet?metric=util&from=now-1h&to=now").json()["data"][0]["z"]
+    power = small.get("/charts/fleet?metric=power&from=now-1h&to=now").json()["data"][0]["z"]
+
+    assert util == [[0.4] * 6 + [None] * 6]
+    # a step of a power byte is 8 W; the GPU's limit is 700 W
+    assert power == [[round(800 / 700, 4)] * 6 + [None] * 6]
+
+
+def test_the_gpus_series_come_from_its_windows_with_their_gap(admin):
+    fleet.make(nodes=1, gpus=1, hours=8)
+
+    figure = admin.get("/charts/gpu-power?gpu=GPU-node-001-0&from=now-6h&to=now").json()
+
+    values = figure["data"][0]["y"]
+    assert len(values) == 360
+    assert values[0] == 370.0  # 120 + 500 * 0.5
+    assert values[200:230] == [None] * 30
+    assert None not in values[:200] + values[230:]
+
+
+@pytest.mark.parametrize(
+    "address", ["/charts/nothing", "/charts/fleet?metric=x", "/charts/gpu-util?gpu=none", "/nodes/x", "/gpus/x", "/jobs/x/y"]
+)
+def test_what_is_not_there_is_a_designed_404(admin, address):
+    response = admin.get(address)
+
+    assert response.status_code == 404
+    assert "There is nothing here" in text_of(response)
+
+
+@pytest.mark.parametrize("address", ["/", "/fleet", "/jobs", "/waste", "/charts/spend?as=table"])
+def test_a_period_that_cannot_be_read_is_said_on_the_page(small, address):
+    join = "&" if "?" in address else "?"
+    page = text_of(small.get(f"{address}{join}from=yesterday"))
+
+    assert "can&#x27;t read &#x27;yesterday&#x27;" in page
+
+
+def test_hostile_names_are_text_everywhere(admin):
+    node = factories.node()
+    gpu = factories.gpu(node, model_name=HOSTILE)
+    factories.rate("2.00")
+    job = factories.job(f"slurm/x/{HOSTILE}", name=HOSTILE, user=HOSTILE, team=HOSTILE, state=HOSTILE[:30], labels={HOSTILE: HOSTILE})
+    factories.hold(gpu, job, hours_ago=2, hours=2)
+    Entry.objects.bulk_create([factories.entry(gpu, hours_ago=1, state="idle", held_by=job)])
+    Run.objects.bulk_create([factories.run(gpu, hours_ago=2, hours=2, states={"idle": 2 * HOUR_MS}, held_by=job)])
+
+    for address in (
+        "/",
+        "/jobs",
+        f"/jobs/{job.key}",
+        "/gpus/GPU-node-001-0",
+        "/nodes/node-001",
+        "/waste?group=user",
+        f"/search?q={HOSTILE}",
+    ):
+        page = admin.get(address).content.decode()
+        assert "<script>alert" not in page, address
+        assert escape(HOSTILE) in page, address
+
+
+def test_a_hostile_job_key_survives_its_own_link(admin):
+    job = factories.job("slurm/a b/1?x=1&y=<2>#3", name="odd")
+
+    page = admin.get("/search?q=odd").content.decode()
+    link = unescape(page.split('<a href="/jobs/')[1].split('"')[0])
+
+    assert admin.get(f"/jobs/{link}").status_code == 200
+    assert job.key == "slurm/a b/1?x=1&y=<2>#3"
+
+
+def test_the_search_finds_nodes_gpus_jobs_and_users(small):
+    page = text_of(small.get("/search?q=node"))
+    assert "/nodes/node-001" in page
+    assert "/gpus/GPU-node-001-0" in page
+    assert "/jobs/slurm/della/4711" in text_of(small.get("/search?q=4711"))
+    assert "/jobs?user=ann" in text_of(small.get("/search?q=ann"))
+
+
+def test_the_jobs_can_be_filtered_and_sorted(small):
+    assert "<h2>1 job</h2>" in text_of(small.get("/jobs?user=ann"))
+    assert "0 jobs" in text_of(small.get("/jobs?user=bo"))
+    assert "<h2>1 job</h2>" in text_of(small.get("/jobs?q=TRAIN&sort=cost"))
+    assert "No job here" in text_of(small.get("/jobs?q=nothing"))
+
+
+def test_an_example_price_is_badged_on_the_overview(small):
+    Rate.objects.update(is_example=True)
+
+    assert "list price, set yours" in text_of(small.get("/"))
+
+
+def test_the_status_page_shows_a_failed_run_and_a_silent_agent(small):
+    JobRun.objects.create(name="ledger.post", started_at=factories.NOW, finished_at=factories.NOW, ok=False, error="ValueError: <b>")
+    factories.node("node-silent", last_ms=to_ms(factories.NOW) - 3 * HOUR_MS)
+
+    page = text_of(small.get("/status"))
+
+    assert "ValueError: &lt;b&gt;" in page
+    assert "</span>silent" in page
+    assert page.index("node-silent") < page.index("node-001")
+
+
+def test_the_welcome_makes_a_command_only_when_asked(admin):
+    assert "fw_" not in text_of(admin.get("/welcome"))
+
+    page = text_of(admin.post("/welcome"))
+
+    assert "install.sh | sudo sh -s -- --server" in page
+    assert "Waiting for the first window" in page
+
+
+def test_a_viewer_makes_no_command(viewer):
+    assert viewer.post("/welcome").status_code == 403
+
+
+def test_the_waiting_line_ends_with_the_first_gpu(admin):
+    assert "hx-trigger" in text_of(admin.get("/welcome/waiting"))
+    factories.gpu(factories.node())
+
+    page = text_of(admin.get("/welcome/waiting"))
+
+    assert "hx-trigger" not in page
+    assert "node-001 ✓ 1 GPU" in page
+
+
+def test_the_theme_is_kept_in_a_cookie(small):
+    response = small.post("/theme", headers={"referer": "http://testserver/jobs"})
+
+    assert response["Location"] == "http://testserver/jobs"
+    assert response.cookies["theme"].value == "dark"
+    assert 'data-theme="dark"' in text_of(small.get("/jobs"))
+    assert small.post("/theme", headers={"referer": "https://evil.example"})["Location"] == "/"
+
+
+BUDGETS = {
+    "/": 40,
+    "/now": 10,
+    "/fleet": 16,
+    "/nodes/node-001": 24,
+    "/gpus/GPU-node-001-0": 20,
+    "/jobs": 16,
+    "/jobs/slurm/della/1000": 22,
+    "/waste": 16,
+    "/status": 16,
+    "/settings": 24,
+    "/charts/spend": 12,
+    "/charts/fleet": 8,
+    "/charts/gpu-power?gpu=GPU-node-001-0": 12,
+}
+
+
+@pytest.mark.parametrize("address", BUDGETS)
+def test_a_page_asks_no_more_of_the_database_when_the_fleet_grows(admin, django_assert_max_num_queries, address):
+    fleet.make(nodes=4, gpus=4, hours=48)
+
+    with django_assert_max_num_queries(BUDGETS[address]) as captured:
+        admin.get(address)
+
+    assert len(captured) >= 3
