@@ -292,7 +292,7 @@ class NVMLSource:
         if device.lost_until_ms is None:
             self._events.append(Event(self._now_ms, "gpu_lost", device.info.uuid, error.value, str(error)))
         device.lost_until_ms = self._now_ms + RETRY_LOST_MS
-        return SourceError("GPU %s is lost: %s" % (device.info.uuid, error))
+        return SourceError("GPU %s is lost" % device.info.uuid)
 
     def _found_again(self, device: Device) -> None:
         if device.lost_until_ms is not None:

@@ -97,6 +97,8 @@ def test_a_lost_gpu_raises_for_itself_alone_and_is_told_once():
     told_before = source.events(start_ms - 1)
     with pytest.raises(SourceError, match="lost"):
         source.read(uuids[3], start_ms)
+    with pytest.raises(SourceError, match="lost"):
+        source.processes(uuids[3])
     told = source.events(start_ms) + source.events(start_ms + 1000)
 
     assert before is not None

@@ -53,14 +53,12 @@ class Simulated:
     def read(self, uuid: str, now_ms: int) -> Optional[Reading]:
         """The GPU at now_ms. Raises SourceError while it is lost."""
         self._now_ms = max(self._now_ms, now_ms)
-        card = self._by_uuid[uuid]
-        if card.index == self.spec.faulty and faults_between(self.spec, now_ms, now_ms + 1):
-            raise SourceError("GPU is lost")
+        card = self._reachable(uuid)
         return self._counters[uuid].read(self._signal(card.index, now_ms), now_ms)
 
     def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
-        """The processes on the GPU at the time of the last reading."""
-        card = self._by_uuid[uuid]
+        """The processes on the GPU at the time of the last reading. Raises SourceError while it is lost."""
+        card = self._reachable(uuid)
         signal = self._signal(card.index, self._now_ms)
         if signal is None or not signal.has_context(card.index, self._now_ms):
             return []
@@ -99,6 +97,12 @@ class Simulated:
             processes=[process for job in jobs for process in self._processes_of(job, processes)],
             sources=[SourceStatus("slurm", ok=True, seen_ms=end_ms)],
         )
+
+    def _reachable(self, uuid: str) -> Card:
+        card = self._by_uuid[uuid]
+        if card.index == self.spec.faulty and faults_between(self.spec, self._now_ms, self._now_ms + 1):
+            raise SourceError("GPU is lost")
+        return card
 
     def _processes_of(self, job: SimulatedJob, processes: Processes) -> List[Process]:
         found = []
