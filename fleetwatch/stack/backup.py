@@ -158,7 +158,7 @@ def _manifest(path: Path) -> dict[str, Any]:
             member = archive.extractfile(MANIFEST)
             manifest: dict[str, Any] = json.load(member) if member else {}
     except (OSError, tarfile.TarError, KeyError, ValueError) as error:
-        raise BackupError(f"{path} is no FleetWatch backup ({error})") from error
+        raise BackupError(f"{path} is no whole FleetWatch backup ({error})") from error
     if manifest.get("format") != FORMAT:
         raise BackupError(f"{path} has backup format {manifest.get('format')!r}, this version reads {FORMAT}")
     return manifest
