@@ -2,6 +2,7 @@
 
 import logging
 import os
+import random
 import signal
 import sys
 import threading
@@ -28,6 +29,7 @@ from agent.workloads import Resolver
 
 OK, FAILED, BAD_ARGUMENTS = 0, 1, 2
 WINDOW_MS = WINDOW_S * 1000
+MAX_PHASE_MS = 3000
 CHECK_MS = 3000  # a look is enough to see what can be read
 
 
@@ -62,7 +64,7 @@ def _run(chosen: Config) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: (stop.set(), pump.wake()))  # type: ignore[func-returns-value]
         logging.info("agent started node=%s source=%s server=%s spool=%s", chosen.node, chosen.source, chosen.server, chosen.spool)
-        Loop(Parts(sender, sampler, spool, pump, HostReader(), clock)).run(stop)
+        Loop(Parts(sender, sampler, spool, pump, HostReader(), clock, random.randrange(MAX_PHASE_MS))).run(stop)
     finally:
         spool.close()
         if isinstance(recorder, FileRecorder):

@@ -39,6 +39,7 @@ class Parts:
     pump: Pump
     host: HostReader
     clock: Clock
+    phase_ms: int = 0  # how much later than it could this node closes its windows: a fleet must not call at one moment
 
 
 class Loop:
@@ -47,6 +48,7 @@ class Loop:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._window_ms = parts.sender.window_s * 1000
+        self._grace_ms = GRACE_MS + parts.phase_ms
         self._closed: List[batch.ClosedWindow] = []
         self._seen: Optional[Observed] = None
         self._events: List[Event] = []
@@ -61,7 +63,7 @@ class Loop:
         end_ms = self._end_after(self._parts.clock.now_ms())
         while not stop.wait(self._wait_s(end_ms)):
             now_ms = self._parts.clock.now_ms()
-            if now_ms >= end_ms + GRACE_MS and self._is_read(end_ms, now_ms):
+            if now_ms >= end_ms + self._grace_ms and self._is_read(end_ms, now_ms):
                 self.close(end_ms, now_ms=now_ms)
                 end_ms += self._window_ms
             if not -self._window_ms <= now_ms - end_ms <= 2 * self._window_ms:  # the clock was set, or we slept
@@ -112,7 +114,7 @@ class Loop:
 
     def _is_read(self, end_ms: int, now_ms: int) -> bool:
         """False while it is worth waiting a little for the sampler to finish this window."""
-        return self._parts.sampler.has_finished(end_ms) or now_ms > end_ms + GRACE_MS + PATIENCE_MS or self._is_stuck
+        return self._parts.sampler.has_finished(end_ms) or now_ms > end_ms + self._grace_ms + PATIENCE_MS or self._is_stuck
 
     def _leave(self, end_ms: int, sampling: threading.Thread, pumping: threading.Thread) -> None:
         now_ms = self._parts.clock.now_ms()
@@ -145,7 +147,7 @@ class Loop:
 
     def _wait_s(self, end_ms: int) -> float:
         """Until the window can be closed: half a second at least, a window at most, so that a set clock is noticed."""
-        left_ms = end_ms + GRACE_MS - self._parts.clock.now_ms()
+        left_ms = end_ms + self._grace_ms - self._parts.clock.now_ms()
         return min(self._window_ms, max(500, left_ms)) / 1000
 
 

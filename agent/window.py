@@ -14,6 +14,7 @@ COUNTS_INTERVALS = 1.5
 LOW, HIGH = 0.10, 0.90
 DIP_LOW, DIP_HIGH = 0.30, 0.70  # hysteresis: a dip is a fall from above DIP_HIGH to below DIP_LOW
 SPIN_UTIL, SPIN_POWER_RATIO, SPIN_TENSOR, SPIN_DRAM = 0.95, 0.20, 0.005, 0.02
+DECIMALS = 9  # finer than any sensor; without it ten readings of 0.9 average to 0.8999999999999999, below HIGH
 MAX_POWER_OVER_LIMIT = 1.3  # a counter that says more has been reset or is broken
 
 Number = Union[int, float]
@@ -65,7 +66,7 @@ def close_window(readings: Sequence[Reading], *, gpu: GPUInfo, start_ms: int, en
         columns["spin_fraction"] = _spin_fraction(pieces, gpu)
         columns["sm_clock_max_hz"] = gpu.sm_clock_max_hz
     observed_ms = min(end_ms - start_ms, round(sum(piece.length_ms for piece in pieces)))
-    read = {name: value for name, value in columns.items() if value is not None}
+    read = {name: round(value, DECIMALS) for name, value in columns.items() if value is not None}
     return GPUWindow(gpu.uuid, start_ms, observed_ms, read)
 
 

@@ -55,7 +55,7 @@ JOB_KINDS = ("batch", "interactive", "service")
 
 Columns = Dict[str, List[Any]]
 Item = Dict[str, Any]
-Check = Callable[[str, Item, Mapping[str, int]], Item]
+Check = Callable[[Item, Mapping[str, int]], Item]
 
 
 class WireError(ValueError):
@@ -224,70 +224,73 @@ def _starts(field_name: str, value: Any, window_s: int) -> List[int]:
     return starts
 
 
-def _gpu(place: str, item: Item, _: Mapping[str, int]) -> Item:
-    _text(place + ".uuid", item.get("uuid"), 96, required=True)
-    _texts(place, item, {"model": 100, "parent_uuid": 96, "mig_profile": 32})
-    _counts(place, item, {"index": MAX_COUNT, "memory_total_bytes": MAX_BYTE_COUNT, "sm_count": MAX_COUNT})
+def _gpu(item: Item, _: Mapping[str, int]) -> Item:
+    _text("uuid", item.get("uuid"), 96, required=True)
+    _texts(item, {"model": 100, "parent_uuid": 96, "mig_profile": 32})
+    _counts(item, {"index": MAX_COUNT, "memory_total_bytes": MAX_BYTE_COUNT, "sm_count": MAX_COUNT})
     if item.get("power_limit_w") is not None:
-        _numbers(place + ".power_limit_w", [item["power_limit_w"]], "power_w")
-    _boolean(place + ".persistence", item.get("persistence"))
-    return dict(item, unread=_labels(place + ".unread", item.get("unread")))
+        _numbers("power_limit_w", [item["power_limit_w"]], "power_w")
+    _boolean("persistence", item.get("persistence"))
+    return dict(item, unread=_labels("unread", item.get("unread")))
 
 
-def _job(place: str, item: Item, _: Mapping[str, int]) -> Item:
-    _text(place + ".key", item.get("key"), 400, required=True)
-    _texts(place, item, {"scheduler": 64, "cluster": 128, "id": 200, "name": 300, "user": 128, "account": 128, "kind": 64, "state": 32})
-    _counts(place, item, {"submit_ms": MAX_TIME_MS, "start_ms": MAX_TIME_MS, "end_ms": MAX_TIME_MS, "restarts": MAX_COUNT})
+def _job(item: Item, _: Mapping[str, int]) -> Item:
+    _text("key", item.get("key"), 400, required=True)
+    _texts(item, {"scheduler": 64, "cluster": 128, "id": 200, "name": 300, "user": 128, "account": 128, "kind": 64, "state": 32})
+    _counts(item, {"submit_ms": MAX_TIME_MS, "start_ms": MAX_TIME_MS, "end_ms": MAX_TIME_MS, "restarts": MAX_COUNT})
     kind = item.get("kind") if item.get("kind") in JOB_KINDS else "batch"
-    return dict(item, kind=kind, labels=_labels(place + ".labels", item.get("labels")))
+    return dict(item, kind=kind, labels=_labels("labels", item.get("labels")))
 
 
-def _allocation(place: str, item: Item, positions: Mapping[str, int]) -> Item:
-    _position(place + ".gpu", item.get("gpu"), positions["gpu"])
-    _position(place + ".job", item.get("job"), positions["job"])
-    _texts(place, item, {"source": 32})
-    _counts(place, item, {"start_ms": MAX_TIME_MS, "end_ms": MAX_TIME_MS})
+def _allocation(item: Item, positions: Mapping[str, int]) -> Item:
+    _position("gpu", item.get("gpu"), positions["gpu"])
+    _position("job", item.get("job"), positions["job"])
+    _texts(item, {"source": 32})
+    _counts(item, {"start_ms": MAX_TIME_MS, "end_ms": MAX_TIME_MS})
     start_ms, end_ms, share = item.get("start_ms"), item.get("end_ms"), item.get("share")
     if start_ms is not None and end_ms is not None and end_ms < start_ms:
-        raise WireError(place + ".end_ms", "%s.end_ms is before its start_ms" % place)
+        raise WireError("end_ms", "end_ms is before its start_ms")
     if share is not None and not (type(share) in (int, float) and 0 < share <= 1 + RATIO_SLACK):
-        raise WireError(place + ".share", "%s.share is above 0 and at most 1" % place)
+        raise WireError("share", "share is not above 0 and at most 1")
     return item if share is None else dict(item, share=min(1.0, float(share)))
 
 
-def _process(place: str, item: Item, positions: Mapping[str, int]) -> Item:
-    _position(place + ".gpu", item.get("gpu"), positions["gpu"])
+def _process(item: Item, positions: Mapping[str, int]) -> Item:
+    _position("gpu", item.get("gpu"), positions["gpu"])
     if item.get("job") is not None:
-        _position(place + ".job", item["job"], positions["job"])
-    _integer(place + ".pid", item.get("pid"), 0, MAX_BYTE_COUNT)
-    _texts(place, item, {"user": 128, "name": 300, "state": 8})
-    _counts(place, item, {"started_ms": MAX_TIME_MS, "memory_bytes": MAX_BYTE_COUNT})
+        _position("job", item["job"], positions["job"])
+    _integer("pid", item.get("pid"), 0, MAX_BYTE_COUNT)
+    _texts(item, {"user": 128, "name": 300, "state": 8})
+    _counts(item, {"started_ms": MAX_TIME_MS, "memory_bytes": MAX_BYTE_COUNT})
     return item
 
 
-def _event(place: str, item: Item, positions: Mapping[str, int]) -> Item:
+def _event(item: Item, positions: Mapping[str, int]) -> Item:
     """An event of any kind: a newer agent's kinds are no error."""
     if item.get("gpu") is not None:
-        _position(place + ".gpu", item["gpu"], positions["gpu"])
-    _integer(place + ".at_ms", item.get("at_ms"), 0, MAX_TIME_MS)
-    _text(place + ".kind", item.get("kind"), 32, required=True)
-    _texts(place, item, {"text": 300})
+        _position("gpu", item["gpu"], positions["gpu"])
+    _integer("at_ms", item.get("at_ms"), 0, MAX_TIME_MS)
+    _text("kind", item.get("kind"), 32, required=True)
+    _texts(item, {"text": 300})
     if item.get("code") is not None:
-        _integer(place + ".code", item["code"], -MAX_COUNT, MAX_COUNT)
+        _integer("code", item["code"], -MAX_COUNT, MAX_COUNT)
     return item
 
 
-def _source(place: str, item: Item, _: Mapping[str, int]) -> Item:
+def _source(item: Item, _: Mapping[str, int]) -> Item:
     """A source that does not say it is ok is not ok."""
-    _text(place + ".kind", item.get("kind"), 32, required=True)
-    _counts(place, item, {"seen_ms": MAX_TIME_MS})
-    return dict(item, ok=bool(_boolean(place + ".ok", item.get("ok"))))
+    _text("kind", item.get("kind"), 32, required=True)
+    _counts(item, {"seen_ms": MAX_TIME_MS})
+    return dict(item, ok=bool(_boolean("ok", item.get("ok"))))
 
 
 def _agent(value: Any) -> Item:
     """What the agent says of itself; the hub keeps it as JSON, so what it could not store is left out."""
     given = _object("agent", value) if value is not None else {}
-    _texts("agent", given, {"version": 64, "driver": 64, "source": 64})
+    try:
+        _texts(given, {"version": 64, "driver": 64, "source": 64})
+    except WireError as error:
+        raise WireError("agent." + error.field, "agent.%s" % error) from None
     for name in ("dropped_windows", "spool_bytes", "cpu_s", "rss_bytes"):
         if given.get(name) is not None:
             _numbers("agent." + name, [given[name]], "power_w")
@@ -319,11 +322,20 @@ def _is_clean(text: str) -> bool:
 
 
 def _items(place: str, value: Any, check: Check, positions: Mapping[str, int] = {}) -> List[Item]:
+    """The checked items; each check speaks of its own fields, the place is put before them only when something is wrong."""
     items = _list(place, value) if value is not None else []
     if len(items) > MAX_LIST:
         raise WireError(place, "%s has %d entries, at most %d" % (place, len(items), MAX_LIST))
-    places = ["%s[%d]" % (place, number) for number in range(len(items))]
-    return [check(where, _object(where, item), positions) for where, item in zip(places, items)]
+    checked: List[Item] = []
+    for item in items:
+        where = "%s[%d]" % (place, len(checked))
+        try:
+            checked.append(check(_object(where, item), positions))
+        except WireError as error:
+            if error.field == where:
+                raise
+            raise WireError("%s.%s" % (where, error.field), "%s.%s" % (where, error)) from None
+    return checked
 
 
 def _object(place: str, value: Any) -> Item:
@@ -353,9 +365,10 @@ def _text(place: str, value: Any, limit: int, *, required: bool = False) -> str:
     return value
 
 
-def _texts(place: str, item: Item, limits: Mapping[str, int]) -> None:
+def _texts(item: Item, limits: Mapping[str, int]) -> None:
     for name, limit in limits.items():
-        _text(place + "." + name, item.get(name), limit)
+        if item.get(name) is not None:
+            _text(name, item[name], limit)
 
 
 def _integer(place: str, value: Any, low: int, high: int) -> int:
@@ -364,10 +377,10 @@ def _integer(place: str, value: Any, low: int, high: int) -> int:
     return value
 
 
-def _counts(place: str, item: Item, limits: Mapping[str, int]) -> None:
+def _counts(item: Item, limits: Mapping[str, int]) -> None:
     for name, limit in limits.items():
         if item.get(name) is not None:
-            _integer(place + "." + name, item[name], 0, limit)
+            _integer(name, item[name], 0, limit)
 
 
 def _position(place: str, value: Any, length: int) -> None:

@@ -123,6 +123,13 @@ def test_low_is_below_ten_and_high_from_ninety(util, low, high):
     assert (columns["util_low_fraction"], columns["util_high_fraction"]) == (low, high)
 
 
+@pytest.mark.parametrize("percent", range(101))
+def test_a_steady_value_averages_to_itself(percent):
+    readings = [reading(0.123 + second, util=percent / 100) for second in range(10)]
+
+    assert close(readings).columns["util_mean"] == percent / 100
+
+
 def test_energy_is_the_counters_difference():
     readings = [reading(second, power_w=100.0, energy_j=5000.0 + 200.0 * second) for second in range(11)]
 
