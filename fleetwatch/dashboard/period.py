@@ -45,11 +45,17 @@ class Period:
         }
 
 
-def read_period(request: HttpRequest, *, default: str = "7d") -> Period:
-    """The request's period; one that can't be read is said on the page, and the default is shown."""
+def read_period(request: HttpRequest, *, default: str = "7d", whole: Interval | None = None) -> Period:
+    """The request's period; one that can't be read is said on the page, and the default is shown.
+
+    `whole`, where given, is what a request that names no period means instead of the default.
+    """
     now, organisation_zone = timezone.now(), zone()
+    params = request.GET.dict()
+    if whole is not None and not params.keys() & {"from", "to", "range"}:
+        params = {"from": str(whole.start_ms), "to": str(whole.end_ms)}
     try:
-        timeframe = timeframes.parse(request.GET.dict(), now=now, zone=organisation_zone, default=default)
+        timeframe = timeframes.parse(params, now=now, zone=organisation_zone, default=default)
     except timeframes.TimeframeError as error:
         messages.error(request, str(error))
         timeframe = timeframes.parse({}, now=now, zone=organisation_zone, default=default)

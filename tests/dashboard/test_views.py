@@ -66,6 +66,17 @@ def test_the_job_page_counts_only_its_own_time(small):
     assert "node-001 · 0" in page
 
 
+def test_a_jobs_page_without_a_period_shows_its_whole_life(admin):
+    job = factories.job()
+    gpu = factories.gpu(factories.node(), hours=24 * 60)
+    factories.hold(gpu, job, hours_ago=24 * 40, hours=3)
+
+    page = text_of(admin.get("/jobs/slurm/della/4711"))
+
+    # 40 days before 20 November 12:00 is 11 October 12:00
+    assert "11 Oct 2026, 12:00 – 15:00" in page
+
+
 def test_the_gpu_page_shows_its_states_in_order_of_time(small):
     page = text_of(small.get("/gpus/GPU-node-001-0?from=now-4h&to=now"))
 

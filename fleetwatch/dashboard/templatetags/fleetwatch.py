@@ -76,6 +76,12 @@ def state_label(name: str) -> str:
 
 
 @register.filter
+def count(number: int) -> str:
+    """1,302."""
+    return f"{number:,}"
+
+
+@register.filter
 def absolute(value: float) -> float:
     """The size of a change, without its direction."""
     return abs(value)

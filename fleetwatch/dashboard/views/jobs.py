@@ -59,7 +59,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
 @login_required
 def job(request: HttpRequest, key: str) -> HttpResponse:
     found = get_object_or_404(Job.objects.select_related("team"), key=key)
-    period = read_period(request)
+    period = read_period(request, whole=selectors.held_interval(found))
     scope = Scope(job=found.key)
     gpus = selectors.job_gpus(found)
     by_gpu = {group.key: group.totals for group in costs.totals_by(period.interval, "gpu", scope=scope)}

@@ -21,7 +21,7 @@ from fleetwatch.telemetry.models import HealthEvent
 
 MANY_ROWS, SOME_ROWS = 48, 20
 EVENTS = 30
-TOP_JOBS = 20
+TOP_JOBS = 10
 
 
 @dataclass(frozen=True, slots=True)
