@@ -93,9 +93,11 @@ ln -sf "${HOME_DIR#"$ROOT"}/fleetwatch-agent.pyz" "$LINK"
 mkdir -p -m 0700 "$ETC"
 (
     umask 077
-    printf '%s\n' "$TOKEN" > "$ETC/token"
+    # systemd reads this file as root before it gives up its rights: the token needs no file that the agent may open,
+    # and works where credentials (systemd 250) do not
     {
         printf 'FLEETWATCH_SERVER="%s"\n' "$SERVER"
+        printf 'FLEETWATCH_TOKEN="%s"\n' "$TOKEN"
         [ -z "$NODE" ] || printf 'FLEETWATCH_NODE="%s"\n' "$NODE"
         [ -z "$LABELS" ] || printf 'FLEETWATCH_LABELS="%s"\n' "$LABELS"
     } > "$ETC/environment"
@@ -112,8 +114,7 @@ Wants=network-online.target
 [Service]
 ExecStart=$PYTHON ${HOME_DIR#"$ROOT"}/fleetwatch-agent.pyz run
 EnvironmentFile=${ETC#"$ROOT"}/environment
-LoadCredential=token:${ETC#"$ROOT"}/token
-Environment=FLEETWATCH_TOKEN_FILE=%d/token PYTHONUNBUFFERED=1
+Environment=PYTHONUNBUFFERED=1
 DynamicUser=yes
 StateDirectory=fleetwatch-agent
 $GROUPS_LINE

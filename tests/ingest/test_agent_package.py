@@ -83,14 +83,14 @@ def test_installing_puts_file_token_and_unit_in_their_places(hub, tmp_path):
     package = tmp_path / "usr/local/lib/fleetwatch-agent/fleetwatch-agent.pyz"
     assert package.read_bytes() == agent_package.build()
     assert package.stat().st_mode & 0o777 == 0o755
-    token = tmp_path / "etc/fleetwatch-agent/token"
-    assert (token.read_text(), token.stat().st_mode & 0o777) == ("secret\n", 0o600)
-    assert (tmp_path / "etc/fleetwatch-agent/environment").read_text() == (
-        f'FLEETWATCH_SERVER="{hub}"\nFLEETWATCH_NODE="gpu-07"\nFLEETWATCH_LABELS="rack=7"\n'
+    settings = tmp_path / "etc/fleetwatch-agent/environment"
+    assert settings.read_text() == (
+        f'FLEETWATCH_SERVER="{hub}"\nFLEETWATCH_TOKEN="secret"\nFLEETWATCH_NODE="gpu-07"\nFLEETWATCH_LABELS="rack=7"\n'
     )
+    assert settings.stat().st_mode & 0o777 == 0o600
     unit = (tmp_path / "etc/systemd/system/fleetwatch-agent.service").read_text()
     assert "/usr/local/lib/fleetwatch-agent/fleetwatch-agent.pyz run\n" in unit
-    assert "LoadCredential=token:/etc/fleetwatch-agent/token\n" in unit
+    assert "EnvironmentFile=/etc/fleetwatch-agent/environment\n" in unit
     assert "SupplementaryGroups=docker\n" in unit
     assert "secret" not in unit
     assert str(tmp_path) not in unit
