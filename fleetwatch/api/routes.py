@@ -11,7 +11,7 @@ from fleetwatch.alerts.models import Incident
 from fleetwatch.api import rows, schemas
 from fleetwatch.api.figures import figures, rows_of_figures
 from fleetwatch.api.period import RequestError, asked
-from fleetwatch.api.series_of_gpu import series_of
+from fleetwatch.api.series import series_of
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.models import GPURate, Rate
 from fleetwatch.costs.pricing import usd

@@ -1,50 +1,47 @@
-"""Windows of one GPU -> evenly spaced points. Pure numpy; a step in which nothing was read stays a gap."""
+"""The series of one GPU: windows, hot and sealed, drawn together to points."""
 
-import numpy as np
-from numpy.typing import NDArray
+import re
+from typing import Any
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from fleetwatch.api.period import RequestError
+from fleetwatch.inventory.models import GPU
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.timeframes import SERIES_STEPS_S
+from fleetwatch.telemetry.selectors import series
+
+FEW_POINTS = 400  # as many as a chart draws
+MAX_POINTS = 20_000
+MAX_METRICS = 40
+MAX_INTERVAL_MS = 35 * 86_400_000  # the raw columns' retention; a longer one reads hundreds of megabytes
+
+_METRIC = re.compile(r"[a-z][a-z0-9_]{1,63}")
 
 
-def points(
-    start_ms: Ints, end_ms: Ints, observed_ms: Ints, values: Floats, *, first_ms: int, last_ms: int, step_ms: int, how: str
-) -> Floats:
-    """One value per step of [first_ms, last_ms): the mean of what was observed, or the max or min; NaN = a gap.
+def series_of(gpu: GPU, interval: Interval, *, metrics: str, step_s: int | None) -> dict[str, Any]:
+    """The answer of /gpus/{uuid}/series; steps begin at multiples of step_s.
 
-    A window counts in every step it overlaps, weighted by the overlap and by how much of it was observed.
+    Raises RequestError for what can't be read or would be too much.
     """
-    count = -(-(last_ms - first_ms) // step_ms)
-    read = ~np.isnan(values) & (observed_ms > 0) & (end_ms > first_ms) & (start_ms < last_ms)
-    start, end, observed, value = start_ms[read], end_ms[read], observed_ms[read], values[read]
-    low = np.maximum(start - first_ms, 0) // step_ms
-    high = np.minimum((end - 1 - first_ms) // step_ms, count - 1)
-    parts = high - low + 1
-    row = np.repeat(np.arange(len(start)), parts)
-    step = low[row] + np.arange(len(row)) - np.repeat(np.cumsum(parts) - parts, parts)
-    if how != "mean":
-        return _extreme(step, value[row], count, np.fmax if how == "max" else np.fmin)
-    begins = first_ms + step * step_ms
-    overlap_ms = np.minimum(end[row], begins + step_ms) - np.maximum(start[row], begins)
-    weight = overlap_ms * (observed[row] / (end - start)[row])
-    weights = np.bincount(step, weights=weight, minlength=count)
-    sums = np.bincount(step, weights=weight * value[row], minlength=count)
-    means: Floats = np.divide(sums, weights, out=np.full(count, np.nan), where=weights > 0)
-    return means
+    names = _names(metrics)
+    if interval.duration_ms > MAX_INTERVAL_MS:
+        raise RequestError("a series is of at most 35 days", field="from")
+    step_s = step_s or _round_step_s(interval)
+    count = -(-interval.end_ms // (1000 * step_s)) - interval.start_ms // (1000 * step_s)
+    if count > MAX_POINTS:
+        raise RequestError(f"{count} points are more than {MAX_POINTS}: take a longer step", field="step_s")
+    found = series(gpu, interval.start_ms, interval.end_ms, columns=names, step_s=step_s)
+    return {"uuid": gpu.uuid, "start_ms": found.start_ms, "step_s": step_s, "values": found.columns}
 
 
-def _extreme(step: Ints, value: Floats, count: int, pick: np.ufunc) -> Floats:
-    found = np.full(count, np.nan)
-    pick.at(found, step, value)
-    return found
+def _names(metrics: str) -> list[str]:
+    names = list(dict.fromkeys(name.strip() for name in metrics.split(",") if name.strip()))
+    if not names or len(names) > MAX_METRICS:
+        raise RequestError(f"name 1 to {MAX_METRICS} metrics", field="metrics")
+    for name in names:
+        if not _METRIC.fullmatch(name):
+            raise RequestError(f"{name!r} is no metric", field="metrics")
+    return names
 
 
-def fold(column: str) -> str:
-    """How a column is drawn together: maxima by their maximum, minima by their minimum, all else by the mean."""
-    if column.endswith("_max") or "_max_" in column:
-        return "max"
-    return "min" if column.endswith("_min") or "_min_" in column else "mean"
-
-
-def to_json(values: Floats) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
+def _round_step_s(interval: Interval) -> int:
+    return next((step for step in SERIES_STEPS_S if interval.duration_ms <= step * 1000 * FEW_POINTS), SERIES_STEPS_S[-1])
