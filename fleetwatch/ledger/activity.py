@@ -38,17 +38,13 @@ class Activity:
     zero: Mask  # activity was exactly 0
     active: Floats  # a: share of time with a kernel running, 0 to 1
     spinning: Floats  # share of time busy-waiting, at most a
+    working: Floats  # w: share of time at work, spinning left out
     efficiency: Floats  # e of the working fraction w = a - spinning
     efficiency_source: Codes
     spin_unresolved: Mask
     context: Codes
     hold_scheduled: Codes  # what holds it, where a scheduler says that nobody was given it
     hold_bare: Codes  # the same on a bare host
-
-    @property
-    def working(self) -> Floats:
-        """w: share of time at work, spinning left out."""
-        return np.maximum(self.active - self.spinning, 0.0)
 
 
 def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -> Activity:
@@ -76,6 +72,7 @@ def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -
         zero=phantom | (quiet & (peak == 0) & ~(fraction > 0)),
         active=active,
         spinning=spinning,
+        working=working,
         efficiency=efficiency,
         efficiency_source=source,
         spin_unresolved=unresolved & (active > 0),

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,10 @@ class Holder:
     held: Mask
     gpu_ms: Ints
 
+    def part(self, some: slice) -> "Holder":
+        """The holder on these atoms alone."""
+        return Holder(self.job_id, self.kind, self.spans, self.held[some], self.gpu_ms[some])
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -41,6 +45,19 @@ class Member:
     outages: list[Outage]
     first_ms: int
     live_end_ms: int | None
+
+    def part(self, some: slice) -> "Member":
+        """The GPU on these atoms alone, without holders."""
+        return replace(
+            self,
+            atoms=self.atoms.part(some),
+            row=self.row[some],
+            energy_row=self.energy_row[some],
+            holders=[],
+            held=self.held[some],
+            rest_ms=self.rest_ms[some],
+            rest_is_free=self.rest_is_free[some],
+        )
 
     def joules(self, rate: Floats) -> Floats:
         """Energy per ms at each atom; NaN where it was not read."""

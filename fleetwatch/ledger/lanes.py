@@ -36,15 +36,15 @@ class Lane:
     kind: str
 
 
-def next_known(code: Codes) -> Ints:
+def next_known(is_gap: Mask) -> Ints:
     """Of each atom the position of the first atom from there on that is no gap; the length where none is."""
-    position = np.where(code == GAP, len(code), np.arange(len(code)))
+    position = np.where(is_gap, len(is_gap), np.arange(len(is_gap)))
     return np.minimum.accumulate(position[::-1])[::-1]
 
 
-def previous_known(code: Codes) -> Ints:
+def previous_known(is_gap: Mask) -> Ints:
     """Of each atom the position of the last atom up to there that is no gap; -1 where none is."""
-    return np.maximum.accumulate(np.where(code == GAP, -1, np.arange(len(code))))
+    return np.maximum.accumulate(np.where(is_gap, -1, np.arange(len(is_gap))))
 
 
 def close_long_gaps(lane: Lane, policy: Policy) -> Codes:
@@ -53,7 +53,7 @@ def close_long_gaps(lane: Lane, policy: Policy) -> Codes:
     code = lane.code.copy()
     if len(gaps) == 0:
         return code
-    before, after = previous_known(lane.code)[gaps], next_known(lane.code)[gaps]
+    before, after = previous_known(lane.code == GAP)[gaps], next_known(lane.code == GAP)[gaps]
     count = len(code)
     is_open = (before < 0) | (after >= count)
     gap_ms = lane.atoms.start_ms[np.minimum(after, count - 1)] - lane.atoms.end_ms[np.maximum(before, 0)]
@@ -103,7 +103,7 @@ def _linked(atoms: Atoms, code: Codes, quiet: Ints, policy: Policy) -> Mask:
 def _begun_at_start(lane: Lane, *, spans: list[tuple[int, int]], first_ms: int, policy: Policy) -> list[int]:
     """The atoms with which the holder's first quiet window after an observed allocation start begins."""
     atoms, count = lane.atoms, len(lane.code)
-    after, before = next_known(lane.code), previous_known(lane.code)
+    after, before = next_known(lane.code == GAP), previous_known(lane.code == GAP)
     found = []
     for start, _ in spans:
         at = int(np.searchsorted(atoms.start_ms, start))

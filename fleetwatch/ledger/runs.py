@@ -26,7 +26,7 @@ def bridge(lane: lanes.Lane, number: Ints, run: Ints, policy: Policy) -> Conditi
     """Conditions with short gaps given to the run around them, as `number` says of the other atoms (UNSEEN: a gap)."""
     atoms, count = lane.atoms, len(number)
     closed = lanes.close_long_gaps(lane, policy)
-    before, after = lanes.previous_known(lane.code), lanes.next_known(lane.code)
+    before, after = lanes.previous_known(lane.code == lanes.GAP), lanes.next_known(lane.code == lanes.GAP)
     left, right = number[np.maximum(before, 0)], number[np.minimum(after, count - 1)]
     is_bridged = (number == UNSEEN) & (closed == lanes.GAP) & (left == right) & (run < 0)
     quiet = CONDITION_NUMBER["quiet"]

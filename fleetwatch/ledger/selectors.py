@@ -38,6 +38,7 @@ class RunSpan:
     util_mean: float | None
     power_w: float | None
     memory_used_bytes: float | None
+    spin_unresolved_ms: int  # in windows too long to tell busy-waiting from work
 
     @property
     def duration_ms(self) -> int:
@@ -220,6 +221,7 @@ def _run(parts: list[Run]) -> RunSpan:
         util_mean=_mean(sums, "active"),
         power_w=_mean(sums, "power_w"),
         memory_used_bytes=_mean(sums, "memory_used_bytes"),
+        spin_unresolved_ms=int(sums.get("spin_unresolved_ms", 0)),
     )
 
 

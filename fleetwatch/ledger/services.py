@@ -29,26 +29,46 @@ HOURS_PER_PASS = 24
 log = structlog.get_logger(__name__)
 
 
+class PostingError(Exception):
+    """Some nodes could not be posted; their hours wait, behind all others."""
+
+
 def post(now: datetime, limit: int) -> dict[str, int]:
     """How many claimed hours, nodes, changed hours, entries and parts of runs were posted; at most `limit` hours are claimed.
 
     Safe twice, late and in parallel: hours are claimed by node, recomputed whole and
     released in one transaction. `late`: hours too old to be judged again (their columns are gone).
+    Raises PostingError at the end when a node failed; it keeps no other from being posted.
     """
     did = dict.fromkeys(("hours", "nodes", "changed", "entries", "runs", "late"), 0)
+    failures: dict[int, Exception] = {}
     while did["hours"] < limit:
         with transaction.atomic():
             claims = claim_touched(min(HOURS_PER_TRANSACTION, limit - did["hours"]))
             by_node: dict[int, list[int]] = defaultdict(list)
             for node_id, hour, _ in claims:
                 by_node[node_id].append(to_ms(hour))
+            if by_node.keys() <= failures.keys():
+                break
             for node_id, hours in by_node.items():
-                _add(did, _post_node(node_id, hours, now=now))
+                _post_or_put_back(node_id, hours, now=now, did=did, failures=failures)
             release_touched([mark for _, _, marks in claims for mark in marks])
-        if not claims:
-            break
         _add(did, {"hours": len(claims), "nodes": len(by_node)})
+    if failures:
+        node_id, error = next(iter(failures.items()))
+        raise PostingError(f"{len(failures)} nodes could not be posted; node {node_id}: {error}") from error
     return did
+
+
+def _post_or_put_back(node_id: int, hours: list[int], *, now: datetime, did: dict[str, int], failures: dict[int, Exception]) -> None:
+    """Posts a node's hours, or leaves them as they were and marks them anew: a node that can't be posted goes to the end of the queue."""
+    try:
+        with transaction.atomic():
+            _add(did, _post_node(node_id, hours, now=now))
+    except Exception as error:
+        log.exception("node not posted", node_id=node_id, hours=len(hours))
+        failures[node_id] = error
+        touch_hours(node_id, [(hour, hour + HOUR_MS) for hour in hours])
 
 
 def repost(start_ms: int, end_ms: int) -> int:

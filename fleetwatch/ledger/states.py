@@ -5,7 +5,7 @@ so that hours judged one by one, with that much context, sum to days judged at o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,7 +37,13 @@ def judge(question: Question) -> Judgement:
         policy=policy,
     )
     joules = _joules_per_ms(windows, facts, policy)
-    figures = {"active": acts.active, "power_w": column(windows, "power_w"), "memory_used_bytes": column(windows, "memory_used_bytes")}
+    figures = {
+        "active": acts.active,
+        "power_w": column(windows, "power_w"),
+        "memory_used_bytes": column(windows, "memory_used_bytes"),
+        # only the flagged time: "spinning not resolvable"
+        "spin_unresolved": np.where(acts.spin_unresolved, 1.0, np.nan),
+    }
     entries: list[Entry] = []
     parts: list[RunPart] = []
     for member in family.members(question, acts):
@@ -78,6 +84,19 @@ class _Common:
     reasons: list[str]
     window_ms: Ints
     joules_per_ms: Floats
+    columns: dict[str, Floats]  # figures of runs; NaN where not seen or not read
+
+    def part(self, some: slice) -> "_Common":
+        """The same of these atoms alone."""
+        return _Common(
+            wanted=self.wanted[some],
+            seen=self.seen[some],
+            down=self.down[some],
+            reasons=self.reasons,
+            window_ms=self.window_ms[some],
+            joules_per_ms=self.joules_per_ms[some],
+            columns={name: values[some] for name, values in self.columns.items()},
+        )
 
 
 def _judge_member(one: _Member, entries: list[Entry], parts: list[RunPart]) -> None:
@@ -85,8 +104,16 @@ def _judge_member(one: _Member, entries: list[Entry], parts: list[RunPart]) -> N
     nobody, rest = _judge_nobody(one, common)
     _collect(one, common, nobody, job_id=None, entries=entries, parts=parts)
     is_gap = (one.member.held == 0) & _unobserved(nobody.tally, len(rest))
+    before, after = lanes.previous_known(is_gap), lanes.next_known(is_gap)
     for holder in one.member.holders:
-        _collect(one, common, _judge_holder(one, common, holder, is_gap), job_id=holder.job_id, entries=entries, parts=parts)
+        own = np.flatnonzero(holder.held)
+        # a holder's runs end with what is known on both sides of its time
+        low = int(before[own[0] - 1]) if own[0] > 0 else 0
+        high = int(after[own[-1] + 1]) + 1 if own[-1] + 1 < len(rest) else len(rest)
+        some = slice(max(low, 0), min(high, len(rest)))
+        part = replace(one, member=one.member.part(some))
+        judged = _judge_holder(part, common.part(some), holder.part(some), is_gap[some])
+        _collect(part, common.part(some), judged, job_id=holder.job_id, entries=entries, parts=parts)
 
 
 def _common(one: _Member) -> _Common:
@@ -108,6 +135,7 @@ def _common(one: _Member) -> _Common:
         reasons=[outage.reason for outage in outages],
         window_ms=np.where(rows >= 0, length[at], 0) if len(length) else np.zeros(len(rows), dtype=np.int64),
         joules_per_ms=member.joules(one.joules),
+        columns={name: np.where(seen, one.by_atom(values), np.nan) for name, values in one.figures.items()},
     )
 
 
@@ -128,8 +156,7 @@ def _collect(one: _Member, common: _Common, judged: _Judged, *, job_id: int | No
         return
     entries += found
     conditions = runs.bridge(judged.lane, judged.number, judged.run, one.question.policy)
-    columns = {name: np.where(common.seen, one.by_atom(values), np.nan) for name, values in one.figures.items()}
-    parts += runs.parts(judged.lane, conditions, judged.tally, common.wanted, gpu_id=gpu_id, job_id=job_id, columns=columns)
+    parts += runs.parts(judged.lane, conditions, judged.tally, common.wanted, gpu_id=gpu_id, job_id=job_id, columns=common.columns)
 
 
 def _unobserved(tally: Tally, count: int) -> Mask:

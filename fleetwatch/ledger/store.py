@@ -20,6 +20,7 @@ RUN_COLUMNS = ("gpu_id", "job_id", "condition", "start_ms", "end_ms", "continues
 HOURS_PER_DELETE = 24
 
 Row = tuple[Any, ...]
+Items = tuple[tuple[str, float], ...]
 Hours = dict[int, list[Row]]
 
 
@@ -37,11 +38,11 @@ def entry_rows(judged: Judgement, policy_id: int) -> Hours:
 
 
 def run_rows(judged: Judgement) -> Hours:
-    """Rows of RUN_COLUMNS by clock hour; the dicts as JSON."""
+    """Rows of RUN_COLUMNS by clock hour; the dicts as sorted items."""
     hours: Hours = defaultdict(list)
     for one in judged.parts:
         hours[one.start_ms // HOUR_MS * HOUR_MS].append(
-            (one.gpu_id, one.job_id, one.condition, one.start_ms, one.end_ms, one.continues, _counts(one.state_ms), _sums(one.figures))
+            (one.gpu_id, one.job_id, one.condition, one.start_ms, one.end_ms, one.continues, _items(one.state_ms), _items(one.figures))
         )
     return hours
 
@@ -61,7 +62,7 @@ def stored_runs(node_id: int, start_ms: int, end_ms: int) -> Hours:
     # a part lies within one hour: the lower bound on its end only lets the index be used
     rows = Run.objects.filter(node_id=node_id, end_ms__gt=start_ms, end_ms__lte=end_ms, start_ms__gte=start_ms)
     for *row, state_ms, figures in rows.values_list(*RUN_COLUMNS):
-        hours[row[3] // HOUR_MS * HOUR_MS].append((*row, _counts(state_ms), _sums(figures)))
+        hours[row[3] // HOUR_MS * HOUR_MS].append((*row, _items(state_ms), _items(figures)))
     return hours
 
 
@@ -74,7 +75,11 @@ def replace(node_id: int, start_ms: int, end_ms: int, judged: Judgement, *, poli
     for start, end in spans_of_hours(parts, at_most=HOURS_PER_DELETE):
         Run.objects.filter(node_id=node_id, end_ms__gt=start, end_ms__lte=end, start_ms__gte=start).delete()
     _copy("ledger_entry", ("node_id", *ENTRY_COLUMNS), ((node_id, *row) for rows in entries.values() for row in rows))
-    _copy("ledger_run", ("node_id", *RUN_COLUMNS), ((node_id, *row) for rows in parts.values() for row in rows))
+    _copy(
+        "ledger_run",
+        ("node_id", *RUN_COLUMNS),
+        ((node_id, *row[:-2], _json(row[-2]), _json(row[-1])) for rows in parts.values() for row in rows),
+    )
     return {
         "changed": len(entries.keys() | parts.keys()),
         "entries": sum(map(len, entries.values())),
@@ -101,10 +106,10 @@ def _copy(table: str, columns: Iterable[str], rows: Iterable[Row]) -> None:
             copy.write_row(row)
 
 
-def _counts(facts: dict[str, int]) -> str:
-    return json.dumps(facts, sort_keys=True)
+def _items(facts: dict[str, Any]) -> Items:
+    """A dict as a value that can be compared and counted, whatever the order of its keys."""
+    return tuple(sorted(facts.items()))
 
 
-def _sums(facts: dict[str, float]) -> str:
-    """The sums as JSON; a whole number that came back from the database as an integer is written as what it was."""
-    return json.dumps({name: float(value) for name, value in facts.items()}, sort_keys=True)
+def _json(items: Items) -> str:
+    return json.dumps(dict(items))

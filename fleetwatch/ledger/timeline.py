@@ -24,6 +24,10 @@ class Atoms:
     def length_ms(self) -> Ints:
         return self.end_ms - self.start_ms
 
+    def part(self, some: slice) -> "Atoms":
+        """These atoms alone."""
+        return Atoms(self.start_ms[some], self.end_ms[some], self.cut[some])
+
 
 def edges_of(spans: Iterable[tuple[int, int]]) -> Ints:
     """Both ends of each span."""
@@ -32,8 +36,9 @@ def edges_of(spans: Iterable[tuple[int, int]]) -> Ints:
 
 def build(*, start_ms: int, end_ms: int, cuts: Ints, edges: Sequence[Ints]) -> Atoms:
     """Atoms over [start_ms, end_ms), broken at every edge and cut in it."""
-    found = np.unique(np.concatenate([np.array([start_ms, end_ms], dtype=np.int64), cuts, *edges]))
-    found = found[(found >= start_ms) & (found <= end_ms)]
+    # a stable sort of runs that are sorted already is several times faster than np.unique
+    found = np.sort(np.concatenate([np.array([start_ms, end_ms], dtype=np.int64), cuts, *edges]), kind="stable")
+    found = found[(found >= start_ms) & (found <= end_ms) & np.append(found[1:] != found[:-1], True)]
     start = found[:-1]
     return Atoms(start, found[1:], np.searchsorted(cuts, start, side="right") - 1)
 

@@ -109,7 +109,7 @@ class Node:
     sources: Sequence[Reported] | None = None
     capacities: Sequence[Capacity] | None = None
     outages: dict[int, list[Outage]] = field(default_factory=dict)
-    policy: Policy = Policy()
+    policy: Policy = field(default_factory=Policy)
     end_ms: int | None = None
 
     def question(self, *, start: int = 0, end: int | None = None, context: int | None = None) -> Question:

@@ -97,3 +97,14 @@ def test_the_timeline_of_a_gpu_is_its_states_by_cut():
     spans = selectors.state_timeline(GPU.objects.get().pk, hour(0), hour(1))
 
     assert [(span.state, span.kind, span.gpu_ms) for span in spans] == [("idle", "held", 30 * MINUTE), ("useful", "", 30 * MINUTE)]
+
+
+def test_windows_too_long_to_tell_spinning_from_work_are_flagged():
+    sender = Sender()
+    unresolved = [BUSY] * 10
+    resolved = [BUSY | {"spin_fraction": 0.0}] * 10
+    post(sender.batch(T0, *unresolved, *resolved, **JOB), now=from_ms(T0 + 20 * MINUTE))
+
+    (run,) = selectors.runs(start_ms=T0, end_ms=T0 + HOUR_MS)
+
+    assert (run.duration_ms, run.spin_unresolved_ms) == (20 * MINUTE, 10 * MINUTE)

@@ -1,4 +1,5 @@
 from datetime import UTC, datetime
+from typing import Any
 
 from django.db import migrations
 
@@ -16,13 +17,13 @@ VERSION_1 = {
 }  # fmt: skip
 
 
-def insert(apps, schema_editor):
+def insert(apps: Any, schema_editor: Any) -> None:
     apps.get_model("ledger", "Policy").objects.get_or_create(
         version=1, defaults={"thresholds": VERSION_1, "created_at": datetime.now(UTC)}
     )
 
 
-def remove(apps, schema_editor):
+def remove(apps: Any, schema_editor: Any) -> None:
     apps.get_model("ledger", "Policy").objects.filter(version=1).delete()
 
 
