@@ -7,6 +7,7 @@ What the driver averaged itself (its sample buffer, energy, `means`) counts back
 from dataclasses import dataclass
 from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
+from agent import wire
 from agent.gpu_models import idle_power_w
 from agent.reading import GPUInfo, Reading
 
@@ -14,7 +15,10 @@ COUNTS_INTERVALS = 1.5
 LOW, HIGH = 0.10, 0.90
 DIP_LOW, DIP_HIGH = 0.30, 0.70  # hysteresis: a dip is a fall from above DIP_HIGH to below DIP_LOW
 SPIN_UTIL, SPIN_POWER_RATIO, SPIN_TENSOR, SPIN_DRAM = 0.95, 0.20, 0.005, 0.02
-DECIMALS = 9  # finer than any sensor; without it ten readings of 0.9 average to 0.8999999999999999, below HIGH
+# Finer than any sensor; digits beyond it are noise that the hub would store (ten times the bytes), and without rounding
+# ten readings of 0.9 average to 0.8999999999999999, below HIGH.
+RATIO_DECIMALS, AMOUNT_DECIMALS = 5, 3
+_RATIOS = frozenset(wire.RATIO_COLUMNS)
 MAX_POWER_OVER_LIMIT = 1.3  # a counter that says more has been reset or is broken
 
 Number = Union[int, float]
@@ -66,7 +70,9 @@ def close_window(readings: Sequence[Reading], *, gpu: GPUInfo, start_ms: int, en
         columns["spin_fraction"] = _spin_fraction(pieces, gpu)
         columns["sm_clock_max_hz"] = gpu.sm_clock_max_hz
     observed_ms = min(end_ms - start_ms, round(sum(piece.length_ms for piece in pieces)))
-    read = {name: round(value, DECIMALS) for name, value in columns.items() if value is not None}
+    read = {
+        name: round(value, RATIO_DECIMALS if name in _RATIOS else AMOUNT_DECIMALS) for name, value in columns.items() if value is not None
+    }
     return GPUWindow(gpu.uuid, start_ms, observed_ms, read)
 
 
