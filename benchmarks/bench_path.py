@@ -26,6 +26,7 @@ COLUMNS = (
     "util_mean", "util_max", "util_zero_fraction", "memory_used_bytes", "power_w", "power_max_w", "energy_j", "sm_active", "sm_occupancy",
     "tensor_active", "dram_active", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "temperature_c", "sm_clock_hz", "process_count",
 )  # fmt: skip
+DURABLE = ("max_connections=60", "log_min_messages=fatal")  # fsync on: an answer follows a durable commit
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -100,7 +101,7 @@ def post_all(url: str, tokens: dict[str, str], bodies: dict[str, list[bytes]]) -
 
 
 def main() -> None:
-    servers = Servers()
+    servers = Servers(DURABLE)
     web: subprocess.Popen[bytes] | None = None
     try:
         django.setup()

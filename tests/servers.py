@@ -17,13 +17,13 @@ FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_conn
 class Servers:
     """Started once per run on folders of its own; stopped and removed at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: tuple[str, ...] = FAST) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="fleetwatch-tests-", dir="/var/tmp"))
         self.folder.chmod(0o755)
         server = postgres.prepare(self.folder)
         self.log = open(self.folder / "postgres.log", "wb")  # noqa: SIM115 - closed in stop
         self.postgres = subprocess.Popen(
-            server.command(*FAST), stdout=self.log, stderr=self.log, env=postgres.clean_environment(), cwd="/", **server.owner.keywords()
+            server.command(*settings), stdout=self.log, stderr=self.log, env=postgres.clean_environment(), cwd="/", **server.owner.keywords()
         )
         postgres.wait_until_ready(server, self.postgres)
         postgres.ensure_database(server)
