@@ -173,13 +173,15 @@ def _extended(rows: QuerySet[Run], parts: list[Run], *, start_ms: int, end_ms: i
         if not news:
             break
         found |= {part.pk: part for part in news}
+    lanes = set(_ends(found.values(), first=False))
     for _ in range(LOOK_BACK_DAYS):
-        tails = _ends(found.values(), first=False)
-        later = rows.filter(start_ms__gte=high, start_ms__lt=high + 24 * HOUR_MS, gpu_id__in={lane[0] for lane in tails})
-        news = [part for part in _ordered(later) if _lane(part) in tails]
-        if not any(part.continues and part.start_ms - high <= 2 * HOUR_MS for part in news):
+        later = rows.filter(start_ms__gte=high, start_ms__lt=high + 24 * HOUR_MS, gpu_id__in={lane[0] for lane in lanes})
+        news = [part for part in _ordered(later) if _lane(part) in lanes]
+        going_on = {lane for lane, part in _ends(news, first=True).items() if part.continues}
+        if not going_on:
             break
-        found |= {part.pk: part for part in news}
+        found |= {part.pk: part for part in news if _lane(part) in going_on}
+        lanes = going_on - {_lane(part) for part in news if not part.continues}
         high += 24 * HOUR_MS
     return sorted(found.values(), key=lambda part: (part.gpu_id, part.job_id or 0, part.condition, part.start_ms))
 

@@ -39,6 +39,20 @@ def test_a_run_is_whole_however_many_hours_it_crosses():
     assert (run.util_mean, run.power_w, run.memory_used_bytes) == (0.0, None, QUIET["memory_used_bytes"])
 
 
+def test_a_run_is_as_long_from_wherever_it_is_looked_at():
+    sender, now = idle_for(50)
+    post(sender.batch(T0 + 50 * HOUR_MS, BUSY, *[QUIET] * 20, **JOB), now=now + timedelta(minutes=30))
+    gpu = GPU.objects.get().pk
+
+    found = [
+        selectors.runs([gpu], start_ms=at, end_ms=at + 1, conditions=("quiet",))
+        for at in range(T0 + HOUR_MS, T0 + 50 * HOUR_MS, 7 * HOUR_MS)
+    ]
+
+    assert found == [found[0]] * 7
+    assert [(run.start_ms, run.end_ms) for run in found[0]] == [(T0 + 30 * MINUTE, T0 + 50 * HOUR_MS)]
+
+
 def test_runs_may_be_asked_for_by_job_and_condition():
     idle_for(3)
     job = Job.objects.get()
