@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
+from django.utils import timezone
 
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger.models import Entry, Run
@@ -69,8 +70,11 @@ class StateSpan:
 
 
 def current_policy() -> tuple[int, Policy]:
-    """The id and the thresholds of the newest policy. Raises PolicyRow.DoesNotExist when there is none."""
-    row = PolicyRow.objects.latest("version")
+    """The id and the thresholds of the newest policy; version 1 with the defaults is made where there is none."""
+    row = PolicyRow.objects.order_by("-version").first()
+    if row is None:
+        first = {"thresholds": Policy().to_json(), "created_at": timezone.now()}
+        row, _ = PolicyRow.objects.get_or_create(version=1, defaults=first)
     return row.pk, Policy.from_json(row.thresholds)
 
 
