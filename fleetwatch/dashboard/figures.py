@@ -63,16 +63,15 @@ def dollars_by_state(starts: Sequence[datetime], dollars: Mapping[str, Sequence[
 def state_map(heat: HeatMap) -> Figure:
     """GPU × time in the states' colours; a cell is the index of its state in the order of the states."""
     top = len(words.NAMES) - 1
-    labels = [[None if cell is None else words.STATES[int(cell)].label for cell in row] for row in heat.cells]
-    trace = _heat(heat) | {"zmin": -0.5, "zmax": top + 0.5, "text": labels, "hovertemplate": "%{y}<br>%{x}<br>%{text}<extra></extra>"}
-    trace["meta"] = {"steps": list(words.NAMES)}
+    trace = _heat(heat) | {"zmin": -0.5, "zmax": top + 0.5, "hovertemplate": "%{y}<br>%{x}<br>%{text}<extra></extra>"}
+    trace["meta"] |= {"steps": list(words.NAMES), "labels": [state.label for state in words.STATES]}
     return {"data": [trace], "layout": _map_layout(heat)}
 
 
 def metric_map(heat: HeatMap, *, metric: str) -> Figure:
     """GPU × time from light (0) to full colour (1); the metrics are ratios."""
     trace = _heat(heat) | {"zmin": 0, "zmax": 1, "hovertemplate": "%{y}<br>%{x}<br>%{z:.0%}<extra></extra>"}
-    trace["meta"] = {"ramp": METRIC_TOKENS[metric]}
+    trace["meta"] |= {"ramp": METRIC_TOKENS[metric]}
     return {"data": [trace], "layout": _map_layout(heat)}
 
 
@@ -116,7 +115,7 @@ def _heat(heat: HeatMap) -> Figure:
         "x": [_iso(start) for start in heat.starts],
         "y": list(heat.labels),
         "z": [list(row) for row in heat.cells],
-        "customdata": [[link] * len(heat.starts) for link in heat.links] if heat.links else None,
+        "meta": {"links": list(heat.links)},
         "showscale": False,
         "hoverongaps": False,
         "xgap": 0,

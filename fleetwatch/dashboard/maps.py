@@ -18,9 +18,11 @@ from fleetwatch.telemetry import cells
 from fleetwatch.telemetry.models import DayMatrix
 
 MAX_COLUMNS = 300
+LEAST_COLUMNS = 96
+MAX_CELLS = 100_000  # of a large fleet fewer columns are drawn: a browser draws 1000 x 96 in a third of a second
 FINE_HOURS = 24  # up to a day runs are read, for steps finer than the ledger's hours
-FINE_STEPS_MS = tuple(minutes * 60_000 for minutes in (1, 2, 5))
-METRIC_STEPS_MS = (cells.CELL_MS, 2 * cells.CELL_MS, 6 * cells.CELL_MS)
+FINE_STEPS_MS = tuple(minutes * 60_000 for minutes in (1, 2, 5, 15, 30))
+METRIC_STEPS_MS = tuple(count * cells.CELL_MS for count in (1, 2, 3, 6))
 COARSE_STEPS_MS = tuple(hours * HOUR_MS for hours in (1, 2, 3, 4, 6, 12, 24))
 
 Row = list[float | None]
@@ -51,7 +53,7 @@ _INDEX = {name: index for index, name in enumerate(words.NAMES)}
 def heat_map(metric: str, interval: Interval, zone: ZoneInfo) -> HeatMap:
     """One row per physical GPU, one column per step; a cell nobody knows is None."""
     gpus = physical_gpus()
-    step_ms = _step_ms(metric, interval)
+    step_ms = _step_ms(metric, interval, len(gpus))
     first_ms = interval.start_ms - interval.start_ms % step_ms
     count = -(-(interval.end_ms - first_ms) // step_ms)
     covered = Interval(from_ms(first_ms), from_ms(first_ms + count * step_ms))
@@ -69,11 +71,12 @@ def heat_map(metric: str, interval: Interval, zone: ZoneInfo) -> HeatMap:
     )
 
 
-def _step_ms(metric: str, interval: Interval) -> int:
-    """The finest step with at most MAX_COLUMNS columns: metrics come in cells of 5 minutes, states from runs or hours."""
+def _step_ms(metric: str, interval: Interval, gpu_count: int) -> int:
+    """The finest step with no more columns than the fleet's size allows: metrics come in cells of 5 minutes, states from runs or hours."""
     fine = METRIC_STEPS_MS if metric != "state" else FINE_STEPS_MS if interval.duration_ms <= FINE_HOURS * HOUR_MS else ()
     steps_ms = (*fine, *COARSE_STEPS_MS)
-    return next((step for step in steps_ms if interval.duration_ms <= step * MAX_COLUMNS), steps_ms[-1])
+    columns = max(LEAST_COLUMNS, min(MAX_COLUMNS, MAX_CELLS // max(1, gpu_count)))
+    return next((step for step in steps_ms if interval.duration_ms <= step * columns), steps_ms[-1])
 
 
 def _metric_cells(metric: str, gpus: list[GPU], interval: Interval, count: int) -> dict[int, Row]:
@@ -117,7 +120,7 @@ def _states_from_runs(gpus: list[GPU], interval: Interval, count: int) -> dict[i
     runs = stretches([gpu.pk for gpu in gpus], interval)
     span = {"start_ms": interval.start_ms, "end_ms": interval.end_ms}
     return {
-        gpu_id: [None if state is None else float(_INDEX[state]) for state in bars.cells(found, count=count, **span)]
+        gpu_id: [None if state is None else _INDEX[state] for state in bars.cells(found, count=count, **span)]
         for gpu_id, found in runs.items()
     }
 
@@ -138,4 +141,4 @@ def _states_from_entries(gpus: list[GPU], interval: Interval, count: int) -> dic
         if row is not None:
             weights[row, (to_ms(start) - interval.start_ms) // step_ms, _INDEX[state]] += gpu_ms
     best, known = weights.argmax(axis=2), weights.sum(axis=2) > 0
-    return {gpu.pk: [float(best[row, column]) if known[row, column] else None for column in range(count)] for row, gpu in enumerate(gpus)}
+    return {gpu.pk: [int(best[row, column]) if known[row, column] else None for column in range(count)] for row, gpu in enumerate(gpus)}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.db.models import Count, Max, Q
 
+from fleetwatch.costs.selectors import NOBODY
 from fleetwatch.dashboard import bars
 from fleetwatch.dashboard.bars import Segment, Stretch
 from fleetwatch.inventory.models import GPU, Node
@@ -39,6 +40,25 @@ class Machine:
     node: Node
     gpu_count: int
     model_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who a job belongs to; "" where it names nobody."""
+
+    user: str
+    team_slug: str
+    team_name: str
+
+    @property
+    def user_line(self) -> tuple[str, str]:
+        """Key and label of the user's line, as costs has them."""
+        return (self.user, self.user) if self.user else (NOBODY, "no user")
+
+    @property
+    def team_line(self) -> tuple[str, str]:
+        """Key and label of the team's line, as costs has them."""
+        return (self.team_slug, self.team_name) if self.team_slug else (NOBODY, "no team")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +115,14 @@ def gpus_by_uuid(uuids: Iterable[str]) -> dict[str, GPU]:
 def jobs_by_key(keys: Iterable[str]) -> dict[str, Job]:
     """Jobs with their teams, by key."""
     return {job.key: job for job in Job.objects.filter(key__in=list(keys)).select_related("team")}
+
+
+def owners(keys: Iterable[str]) -> dict[str, Owner]:
+    """Who the jobs belong to, by key; a job whose row is gone belongs to nobody."""
+    wanted = list(keys)
+    rows = Job.objects.filter(key__in=wanted).values_list("key", "user", "team__slug", "team__name")
+    known = {key: Owner(user, team_slug or "", team_name or "") for key, user, team_slug, team_name in rows}
+    return {key: known.get(key, Owner("", "", "")) for key in wanted}
 
 
 def machines() -> list[Machine]:

@@ -29,7 +29,9 @@ function ramp(name) {
 
 function paint(trace) {
   const meta = trace.meta ?? {};
-  if (meta.steps) return { ...trace, colorscale: steps(meta.steps) };
+  // a map's names of states are put in here: sent with every cell they would be most of the answer
+  const names = () => trace.z.map((row) => row.map((cell) => (cell === null ? null : meta.labels[cell])));
+  if (meta.steps) return { ...trace, colorscale: steps(meta.steps), text: names() };
   if (meta.ramp) return { ...trace, colorscale: ramp(meta.ramp) };
   const colour = token(meta.token ?? "accent");
   const paper = meta.token === "free" ? token("free-paper") : token("unobserved");
@@ -66,8 +68,9 @@ async function draw(el) {
   if (el.isWired) return;
   el.isWired = true;
   el.on("plotly_click", (event) => {
-    const link = event.points[0]?.customdata;
-    if (typeof link === "string" && link.startsWith("/")) location.assign(link);
+    const point = event.points[0];
+    const link = point?.data.meta?.links?.[point.pointIndex?.[0]];
+    if (link?.startsWith("/gpus/")) location.assign(link);
   });
 }
 

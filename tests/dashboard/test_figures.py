@@ -62,10 +62,10 @@ def test_every_state_has_one_step_of_the_maps_colours():
     trace = valid(figures.state_map(heat))["data"][0]
 
     assert trace["z"] == [[0.0, None, 8.0]]
-    assert trace["text"] == [["Useful", None, "Unobserved"]]
+    assert (trace["meta"]["labels"][0], trace["meta"]["labels"][8]) == ("Useful", "Unobserved")
     assert (trace["zmin"], trace["zmax"]) == (-0.5, 8.5)
     assert trace["meta"]["steps"] == list(words.NAMES)
-    assert trace["customdata"] == [["/gpus/GPU-1"] * 3]
+    assert trace["meta"]["links"] == ["/gpus/GPU-1"]
     assert trace["hoverongaps"] is False
 
 
@@ -73,7 +73,7 @@ def test_a_metrics_map_goes_from_nothing_to_all():
     trace = valid(figures.metric_map(HeatMap(["a"], HOURS, [[0.0, 0.5, None]]), metric="util"))["data"][0]
 
     assert (trace["zmin"], trace["zmax"]) == (0, 1)
-    assert trace["meta"] == {"ramp": "useful"}
+    assert trace["meta"] == {"links": [], "ramp": "useful"}
 
 
 def test_resampling_weighs_by_what_was_observed_and_leaves_holes():

@@ -2,14 +2,18 @@
 
 import csv
 import io
+from datetime import timedelta
 from html import unescape
 
 import pytest
 from django.utils.html import escape
 
+from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.models import Rate
+from fleetwatch.dashboard import selectors
+from fleetwatch.dashboard.sums import regrouped, together
 from fleetwatch.ledger.models import Entry, Run
-from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.operations.models import JobRun
 from fleetwatch.telemetry.models import DayMatrix
 from tests.dashboard import factories, fleet
@@ -269,6 +273,19 @@ def test_the_theme_is_kept_in_a_cookie(small):
     assert response.cookies["theme"].value == "dark"
     assert 'data-theme="dark"' in text_of(small.get("/jobs"))
     assert small.post("/theme", headers={"referer": "https://evil.example"})["Location"] == "/"
+
+
+def test_what_the_overview_puts_together_is_what_the_ledger_says(admin):
+    fleet.make(nodes=2, gpus=4, hours=48)
+    interval = Interval(factories.NOW - timedelta(hours=48), factories.NOW)
+    groups = costs.totals_by(interval, "job")
+    jobs = [group for group in groups if group.key]
+    owners = selectors.owners(group.key for group in jobs)
+
+    assert together([group.totals for group in groups]) == costs.totals(interval)
+    for kind, line in (("team", "team_line"), ("user", "user_line")):
+        regrouped_lines = regrouped(jobs, lambda group, line=line: getattr(owners[group.key], line))
+        assert regrouped_lines == [group for group in costs.totals_by(interval, kind) if group.key]
 
 
 BUDGETS = {

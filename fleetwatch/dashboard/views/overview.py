@@ -15,7 +15,8 @@ from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.selectors import Group, Totals
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.bars import Segment
-from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.sums import regrouped, together
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
@@ -48,12 +49,13 @@ def overview(request: HttpRequest) -> HttpResponse:
     if not selectors.has_data():
         return redirect("welcome")
     period = read_period(request)
-    totals = costs.totals(period.interval)
+    groups = costs.totals_by(period.interval, "job")
+    totals = together([group.totals for group in groups])
     incidents = open_incidents()
     context = {
         "totals": totals,
         "change": _change(totals, costs.totals(period.previous)),
-        "breakdowns": [_breakdown(period, kind) for kind in ("team", "user", "job")],
+        "breakdowns": _breakdowns([group for group in groups if group.key]),
         "worst": _worst_gpus(period.now),
         "incidents": incidents[:TOP],
         "incident_count": len(incidents),
@@ -106,9 +108,13 @@ class Breakdown:
     rest: int
 
 
-def _breakdown(period: Period, kind: str) -> Breakdown:
-    groups = [group for group in costs.totals_by(period.interval, kind) if group.key]
-    return Breakdown(kind, {"team": "Teams", "user": "Users", "job": "Jobs"}[kind], groups[:TOP], max(0, len(groups) - TOP))
+def _breakdowns(jobs: list[Group]) -> list[Breakdown]:
+    """The top wasters by team, user and job, from the groups by job."""
+    owners = selectors.owners(group.key for group in jobs)
+    teams = regrouped(jobs, lambda group: owners[group.key].team_line)
+    users = regrouped(jobs, lambda group: owners[group.key].user_line)
+    kinds = (("team", "Teams", teams), ("user", "Users", users), ("job", "Jobs", jobs))
+    return [Breakdown(kind, title, groups[:TOP], max(0, len(groups) - TOP)) for kind, title, groups in kinds]
 
 
 def _worst_gpus(now: datetime) -> list[Band]:

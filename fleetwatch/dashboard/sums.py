@@ -1,0 +1,39 @@
+"""Groups put together: the fleet and its teams and users from one breakdown by job, so that the ledger is read once. Pure."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+
+from fleetwatch.costs.selectors import Group, Totals
+from fleetwatch.costs.totals import STATES, TIERS
+
+
+def together(parts: Sequence[Totals]) -> Totals:
+    """The sum of the parts; energy is what was read of it, None where nobody read any."""
+    energies = [part.energy_j for part in parts if part.energy_j is not None]
+    return Totals(
+        capacity_ms=sum(part.capacity_ms for part in parts),
+        states={state: sum(part.states[state] for part in parts) for state in STATES},
+        cost_usd=_usd(part.cost_usd for part in parts),
+        cost_by_state={state: _usd(part.cost_by_state[state] for part in parts) for state in STATES},
+        waste_ms={tier: sum(part.waste_ms[tier] for part in parts) for tier in TIERS},
+        waste_usd={tier: _usd(part.waste_usd[tier] for part in parts) for tier in TIERS},
+        unpriced_ms=sum(part.unpriced_ms for part in parts),
+        has_example_rates=any(part.has_example_rates for part in parts),
+        energy_j=sum(energies) if energies else None,
+        busy_only_ms=sum(part.busy_only_ms for part in parts),
+        busy_only_usd=_usd(part.busy_only_usd for part in parts),
+    )
+
+
+def regrouped(groups: Iterable[Group], line_of: Callable[[Group], tuple[str, str]]) -> list[Group]:
+    """The groups summed by the (key, label) that `line_of` gives each; most wasted dollars first, then most dollars."""
+    by_line: dict[tuple[str, str], list[Totals]] = defaultdict(list)
+    for group in groups:
+        by_line[line_of(group)].append(group.totals)
+    merged = [Group(key, label, together(parts)) for (key, label), parts in by_line.items()]
+    return sorted(merged, key=lambda group: (-group.totals.wasted_usd, -group.totals.cost_usd, -group.totals.wasted_ms, group.key))
+
+
+def _usd(amounts: Iterable[Decimal]) -> Decimal:
+    return sum(amounts, Decimal(0))
