@@ -23,7 +23,12 @@ class Servers:
         server = postgres.prepare(self.folder)
         self.log = open(self.folder / "postgres.log", "wb")  # noqa: SIM115 - closed in stop
         self.postgres = subprocess.Popen(
-            server.command(*settings), stdout=self.log, stderr=self.log, env=postgres.clean_environment(), cwd="/", **server.owner.keywords()
+            server.command(*settings),
+            stdout=self.log,
+            stderr=self.log,
+            env=postgres.clean_environment(),
+            cwd="/",
+            **server.owner.keywords(),
         )
         postgres.wait_until_ready(server, self.postgres)
         postgres.ensure_database(server)
