@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 
 from fleetwatch.costs.selectors import Group, Totals
-from fleetwatch.costs.totals import STATES, TIERS
+from fleetwatch.ledger.policy import STATES, TIERS
 
 
 def together(parts: Sequence[Totals]) -> Totals:

@@ -13,9 +13,9 @@ from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.selectors import Group, Scope
 from fleetwatch.costs.totals import nothing
 from fleetwatch.dashboard import selectors
+from fleetwatch.dashboard.lines import GPULine
 from fleetwatch.dashboard.pages import Page, page_of
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.dashboard.views.machines import GPULine
 from fleetwatch.jobs.models import Allocation, Job
 
 PAGE_SIZE = 50

@@ -12,8 +12,8 @@ from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.selectors import Scope, Totals
 from fleetwatch.costs.totals import nothing
 from fleetwatch.dashboard import maps, selectors, words
-from fleetwatch.dashboard.bars import Segment
 from fleetwatch.dashboard.charts import METRICS
+from fleetwatch.dashboard.lines import GPULine
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.selectors import Machine
 from fleetwatch.inventory.models import GPU, Node
@@ -30,15 +30,6 @@ class NodeLine:
 
     machine: Machine
     totals: Totals
-
-
-@dataclass(frozen=True, slots=True)
-class GPULine:
-    """A GPU with its figures and its states over the period."""
-
-    gpu: GPU
-    totals: Totals
-    segments: list[Segment]
 
 
 @require_GET

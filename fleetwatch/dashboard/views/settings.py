@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from django.conf import settings as django_settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -18,6 +17,7 @@ from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts.models import Rule
 from fleetwatch.costs.models import Rate
 from fleetwatch.dashboard import changes
+from fleetwatch.dashboard.install import install_command
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.ingest import selectors as ingest
 from fleetwatch.inventory.models import GPUModel, Node
@@ -50,12 +50,6 @@ def change(request: HttpRequest, action: str) -> HttpResponse:
         return _page(request, action=action, done=done)
     messages.success(request, done.text)
     return redirect(f"{reverse('settings')}#{SECTIONS.get(action.partition('-')[0], 'organisation')}")
-
-
-def install_command(token: str) -> str:
-    """The line that installs an agent on a host and lets it in."""
-    server = django_settings.PUBLIC_URL
-    return f"curl -fsSL {server}/agent/install.sh | sudo sh -s -- --server {server} --token {token}"
 
 
 def _page(

@@ -12,8 +12,8 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.dashboard import selectors
+from fleetwatch.dashboard.install import install_command
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.dashboard.views.settings import install_command
 from fleetwatch.ingest import tokens
 
 TTL = timedelta(hours=24)
