@@ -76,6 +76,12 @@ def state_label(name: str) -> str:
 
 
 @register.filter
+def inside(label: str) -> str:
+    """A label as it stands inside a sentence: "Last 7 days" becomes "last 7 days", a month's name stays."""
+    return label[:1].lower() + label[1:]
+
+
+@register.filter
 def count(number: int) -> str:
     """1,302."""
     return f"{number:,}"
