@@ -27,6 +27,7 @@ app.conf.update(
     timezone="UTC",
     beat_schedule={
         "ledger.post": {"task": "fleetwatch.ledger.tasks.post", "schedule": 15.0, "options": {"expires": 60}},
+        "ledger.apply_retention": {"task": "fleetwatch.ledger.tasks.apply_retention", "schedule": 3600.0},
         "operations.beat_worker": {"task": "fleetwatch.operations.tasks.beat_worker", "schedule": 10.0, "options": {"expires": 30}},
         "ingest.retire_silent": {"task": "fleetwatch.ingest.tasks.retire_silent", "schedule": 3600.0},
         "operations.prune_runs": {"task": "fleetwatch.operations.tasks.prune_runs", "schedule": 3600.0},

@@ -10,6 +10,7 @@ from django.db import connection
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger import cuts, reading, store
+from fleetwatch.ledger import retention as ledger_retention
 from fleetwatch.ledger.facts import Capacity
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.ledger.models import Policy as PolicyRow
@@ -55,15 +56,16 @@ def unbalanced(start: datetime, end: datetime, *, now: datetime | None = None) -
     return found
 
 
-def whole_ledger() -> tuple[datetime, datetime] | None:
-    """From the first to the end of the last hour that the ledger or a GPU's capacity knows; None when there is none."""
+def whole_ledger(now: datetime) -> tuple[datetime, datetime] | None:
+    """From the first kept to the end of the last hour that the ledger or a GPU's capacity knows; None when there is none."""
     spans = [(one.start_ms, one.end_ms) for node in Node.objects.all() for one in reading.capacities(node)]
     with connection.cursor() as cursor:
         cursor.execute("SELECT min(start), max(start) FROM ledger_entry")
         first, last = cursor.fetchone()
     if first is not None:
         spans.append((to_ms(first), to_ms(last) + 1))
-    spans = [span for span in spans if span[0] < span[1]]
+    kept_ms = to_ms(ledger_retention.horizon(now))
+    spans = [(max(start, kept_ms), end) for start, end in spans if max(start, kept_ms) < end]
     if not spans:
         return None
     return floor_hour(from_ms(min(start for start, _ in spans))), ceil_hour(from_ms(max(end for _, end in spans)))

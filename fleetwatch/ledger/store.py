@@ -42,7 +42,7 @@ def run_rows(judged: Judgement) -> Hours:
     hours: Hours = defaultdict(list)
     for one in judged.parts:
         hours[one.start_ms // HOUR_MS * HOUR_MS].append(
-            (one.gpu_id, one.job_id, one.condition, one.start_ms, one.end_ms, one.continues, _items(one.state_ms), _items(one.figures))
+            (one.gpu_id, one.job_id, one.condition, one.start_ms, one.end_ms, one.continues, _items(one.state_ms), _figures(one.figures))
         )
     return hours
 
@@ -62,7 +62,7 @@ def stored_runs(node_id: int, start_ms: int, end_ms: int) -> Hours:
     # a part lies within one hour: the lower bound on its end only lets the index be used
     rows = Run.objects.filter(node_id=node_id, end_ms__gt=start_ms, end_ms__lte=end_ms, start_ms__gte=start_ms)
     for *row, state_ms, figures in rows.values_list(*RUN_COLUMNS):
-        hours[row[3] // HOUR_MS * HOUR_MS].append((*row, _items(state_ms), _items(figures)))
+        hours[row[3] // HOUR_MS * HOUR_MS].append((*row, _items(state_ms), _figures(figures)))
     return hours
 
 
@@ -104,6 +104,11 @@ def _copy(table: str, columns: Iterable[str], rows: Iterable[Row]) -> None:
     with connection.cursor() as cursor, cursor.copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN") as copy:
         for row in rows:
             copy.write_row(row)
+
+
+def _figures(figures: dict[str, float]) -> Items:
+    """Sorted items as floats: jsonb gives a large float back as an integer, and Python compares the two exactly."""
+    return tuple(sorted((name, float(value)) for name, value in figures.items()))
 
 
 def _items(facts: dict[str, Any]) -> Items:

@@ -3,7 +3,8 @@
 from celery import shared_task
 from django.utils import timezone
 
-from fleetwatch.ledger import services
+from fleetwatch.ledger import retention, services
+from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.operations.services import record_run
 
 HOURS_PER_RUN = 2000
@@ -14,3 +15,9 @@ def post() -> None:
     """Several may run at once: each claims other nodes."""
     with record_run("ledger.post") as did:
         did.update(services.post(timezone.now(), HOURS_PER_RUN))
+
+
+@shared_task(ignore_result=True)
+def apply_retention() -> None:
+    with advisory_lock("ledger.apply_retention") as held, record_run("ledger.apply_retention") as did:
+        did.update(retention.apply(timezone.now()) if held else {"skipped": 1})

@@ -87,10 +87,11 @@ def beat(env: Mapping[str, str]) -> Spec:
     return Spec("beat", (sys.executable, "-m", "celery", "-A", "fleetwatch", "--quiet", "beat", "--loglevel", "warning"), env, folder=ROOT)
 
 
-def agent(env: Mapping[str, str], *, server: str, token_file: Path, source: str, spool: Path, node: str) -> Spec:
-    """An agent beside the hub: this host's own, or one of the simulated fleet."""
-    command = (sys.executable, "-m", "agent", "run", "--server", server, "--node", node, "--source", source, "--spool", str(spool))
-    return Spec(f"agent {node}", command, {**env, "FLEETWATCH_TOKEN_FILE": str(token_file)}, stop_s=2.0, stage=SENDERS, folder=ROOT)
+def agent(env: Mapping[str, str], facts: Mapping[str, str], *, server: str, spool: Path) -> Spec:
+    """An agent beside the hub, this host's own or one of the simulated fleet; `facts` as initialise answers them."""
+    command = (sys.executable, "-m", "agent", "run", "--server", server, "--node", facts["node"], "--source", facts["source"])
+    own = {"FLEETWATCH_TOKEN_FILE": facts["token_file"], "FLEETWATCH_LABELS": facts["labels"], "FLEETWATCH_SPOOL": str(spool)}
+    return Spec(f"agent {facts['node']}", command, {**env, **own}, stop_s=2.0, stage=SENDERS, folder=ROOT)
 
 
 def manage(env: Mapping[str, str], name: str, *arguments: str) -> Spec:

@@ -18,14 +18,14 @@ class Command(BaseCommand):
         parser.add_argument("--to", dest="end", metavar="TIME", help="ISO 8601; default: the end")
 
     def handle(self, *args: Any, start: str | None, end: str | None, **options: Any) -> None:
-        bounds = check.whole_ledger()
+        bounds = check.whole_ledger(timezone.now())
         low, high = self._moment("--from", start), self._moment("--to", end)
         if low is not None and high is not None and low >= high:
             self._refuse(f"--from {start} is not before --to {end}")
         if bounds is None:
             self.stdout.write("the ledger is empty")
             return
-        low, high = low or bounds[0], high or bounds[1]
+        low, high = max(low or bounds[0], bounds[0]), high or bounds[1]
         if low >= high:
             self.stdout.write("no hours in that period")
             return

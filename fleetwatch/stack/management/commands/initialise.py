@@ -66,11 +66,19 @@ class Command(BaseCommand):
         return f"admin, {shown}" + ("" if env.text("FLEETWATCH_ADMIN_PASSWORD") else " (shown only now)")
 
     def _agents(self, options: dict[str, Any]) -> list[dict[str, str]]:
-        """Node, source and token file of each agent that runs beside the hub."""
-        wanted = fleet.agents() if options["demo"] else []
+        """Node, source, labels and token file of each agent that runs beside the hub."""
+        wanted = [(node.name, node.source, node.labels) for node in fleet.nodes()] if options["demo"] else []
         if options["this_host"]:
-            wanted.append((socket.gethostname(), "auto"))
-        return [{"node": name, "source": source, "token_file": str(_token_file(name))} for name, source in wanted]
+            wanted.append((socket.gethostname(), "auto", {}))
+        return [
+            {
+                "node": name,
+                "source": source,
+                "labels": ",".join(f"{k}={v}" for k, v in labels.items()),
+                "token_file": str(_token_file(name)),
+            }
+            for name, source, labels in wanted
+        ]
 
 
 def _token_file(node_name: str) -> Path:

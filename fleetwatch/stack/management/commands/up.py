@@ -137,13 +137,8 @@ class Up:
         """Specs of the agents beside the hub; `agents` as initialise answered."""
         if agents:
             say("fleetwatch", f"starting {len(agents)} {'simulated agents' if self.is_demo else 'agent for this host'}")
-        return [
-            plan.agent(
-                children, server=self.listen.local_url, node=each["node"],
-                source=each["source"], token_file=Path(each["token_file"]), spool=self.data / "agents" / f"{each['node']}.spool",
-            )
-            for each in agents
-        ]  # fmt: skip
+        spools = self.data / "agents"
+        return [plan.agent(children, each, server=self.listen.local_url, spool=spools / f"{each['node']}.spool") for each in agents]
 
     def _wait_until_ready(self) -> None:
         say("fleetwatch", f"waiting for {self.listen.local_url}/readyz")

@@ -1,0 +1,30 @@
+"""What goes by age: entries and runs older than FLEETWATCH_LEDGER_RETENTION_DAYS."""
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from fleetwatch.ledger.models import Entry, Run
+from fleetwatch.lib.intervals import floor_hour, to_ms
+
+# Deleted a day at a time, so that one run holds no lock for long: a hub that was down for months catches up in some runs.
+MAX_DAYS_PER_RUN = 31
+DAY = timedelta(days=1)
+
+
+def horizon(now: datetime) -> datetime:
+    """The ledger holds the hours from here on."""
+    return floor_hour(now) - timedelta(days=settings.LEDGER_RETENTION_DAYS)
+
+
+def apply(now: datetime) -> dict[str, int]:
+    """How many entries and parts of runs were deleted, the oldest days first."""
+    did = {"entries": 0, "runs": 0}
+    for _ in range(MAX_DAYS_PER_RUN):
+        oldest = Entry.objects.filter(start__lt=horizon(now)).order_by("start").values_list("start", flat=True).first()
+        if oldest is None:
+            break
+        end = min(oldest + DAY, horizon(now))
+        did["entries"] += Entry.objects.filter(start__lt=end).delete()[0]
+        did["runs"] += Run.objects.filter(end_ms__lte=to_ms(end)).delete()[0]
+    return did
