@@ -1,19 +1,20 @@
 """The fleet's heat map: GPU x time, by state (from the ledger) or by a metric (from the day matrices)."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
-from django.db.models import Sum
+from django.db import connection
 from numpy.typing import NDArray
 
 from fleetwatch.dashboard import bars, words
 from fleetwatch.dashboard.figures import HeatMap
 from fleetwatch.dashboard.selectors import physical_gpus, stretches
 from fleetwatch.inventory.models import GPU
-from fleetwatch.ledger.models import Entry
-from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
+from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import cells
 from fleetwatch.telemetry.models import DayMatrix
 
@@ -47,6 +48,7 @@ METRICS = {
         MapMetric("memory", "Memory", "memory used ÷ memory"),
     )
 }
+_STATE_MAP = read_statement(Path(__file__).parent / "sql" / "state_map.sql")
 _INDEX = {name: index for index, name in enumerate(words.NAMES)}
 
 
@@ -127,18 +129,12 @@ def _states_from_runs(gpus: list[GPU], interval: Interval, count: int) -> dict[i
 
 def _states_from_entries(gpus: list[GPU], interval: Interval, count: int) -> dict[int, Row]:
     """The state with most GPU time per GPU and step, from the ledger's hours (an instance's time is its parent's)."""
-    row_of = {gpu.pk: index for index, gpu in enumerate(gpus)}
-    weights = np.zeros((len(gpus), count, len(words.NAMES)))
+    rows: dict[int, Row] = {gpu.pk: [None] * count for gpu in gpus}
     step_ms = interval.duration_ms // count
-    entries = (
-        Entry.objects.filter(start__gte=interval.start, start__lt=interval.end)
-        .values_list("gpu_id", "gpu__parent_id", "start", "state")
-        .annotate(gpu_ms=Sum("gpu_ms"))
-        .order_by()
-    )
-    for gpu_id, parent_id, start, state, gpu_ms in entries.iterator(chunk_size=5000):
-        row = row_of.get(parent_id or gpu_id)
-        if row is not None:
-            weights[row, (to_ms(start) - interval.start_ms) // step_ms, _INDEX[state]] += gpu_ms
-    best, known = weights.argmax(axis=2), weights.sum(axis=2) > 0
-    return {gpu.pk: [int(best[row, column]) if known[row, column] else None for column in range(count)] for row, gpu in enumerate(gpus)}
+    values: dict[str, datetime | int] = {"start": interval.start, "end": interval.end, "start_ms": interval.start_ms, "step_ms": step_ms}
+    with connection.cursor() as cursor:
+        cursor.execute(_STATE_MAP, values)
+        for gpu_id, step, state in cursor.fetchall():
+            if gpu_id in rows:
+                rows[gpu_id][step] = _INDEX[state]
+    return rows

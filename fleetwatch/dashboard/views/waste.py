@@ -9,6 +9,7 @@ from django.views.decorators.http import require_GET
 from fleetwatch.costs import selectors as costs
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.sums import together
 from fleetwatch.reports.selectors import waste_rows
 from fleetwatch.reports.waste import GROUPS as CSV_GROUPS
 from fleetwatch.reports.waste import to_csv
@@ -32,7 +33,7 @@ def waste(request: HttpRequest) -> HttpResponse:
         "group_label": GROUPS[group_by],
         "lines": lines[:MAX_LINES],
         "left_off": max(0, len(lines) - MAX_LINES),
-        "totals": costs.totals(period.interval),
+        "totals": together([line.totals for line in lines]),
         "csv_url": f"{reverse('waste_csv')}?{period.timeframe.query}&group={group_by}" if group_by in CSV_GROUPS else "",
     }
     return render(request, "dashboard/waste.html", period.context("waste", **context))
