@@ -7,6 +7,7 @@ sees arriving is what a real host would send, and one agent dying shows as one s
 from dataclasses import dataclass
 
 GPUS_PER_NODE = 8
+GPUS, DAYS = 64, 14
 CLUSTER = "aurora"
 
 
@@ -38,12 +39,12 @@ PATTERN = (
 FAULTY_NODE, FAULTY_GPU = 5, 3
 
 
-def nodes(gpus: int = 64) -> list[DemoNode]:
+def nodes(gpus: int = GPUS) -> list[DemoNode]:
     """As many nodes of eight GPUs as hold that many GPUs (at least one)."""
     return [_node(number) for number in range(max(1, -(-gpus // GPUS_PER_NODE)))]
 
 
-def agents(gpus: int = 64) -> list[tuple[str, str]]:
+def agents(gpus: int = GPUS) -> list[tuple[str, str]]:
     """(node name, source) of every live agent: `agent run --node NAME --source SOURCE`."""
     return [(node.name, node.source) for node in nodes(gpus)]
 

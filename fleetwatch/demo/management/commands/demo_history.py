@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from fleetwatch.demo import fleet
 from fleetwatch.demo.services import tell, untold
 from fleetwatch.operations.services import record_run
 
@@ -17,8 +18,8 @@ class Command(BaseCommand):
     help = "Fills the demo fleet's past, newest day first. Run again, it stores only what is missing since."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--days", type=int, default=14, help="how far back (default 14)")
-        parser.add_argument("--gpus", type=int, default=64, help="simulated GPUs, eight to a node (default 64)")
+        parser.add_argument("--days", type=int, default=fleet.DAYS, help="how far back (default %(default)s)")
+        parser.add_argument("--gpus", type=int, default=fleet.GPUS, help="simulated GPUs, eight to a node (default %(default)s)")
         parser.add_argument("--until", help="where live agents take over, ISO 8601 (default now)")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import socket
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,15 @@ from django.utils import timezone
 
 from fleetwatch.accounts.services import ensure_admin
 from fleetwatch.costs.services import ensure_example_rates
-from fleetwatch.demo import fleet
+from fleetwatch.demo import fleet, services
 from fleetwatch.ingest import tokens
+from fleetwatch.ledger import services as ledger
 from fleetwatch.lib import env
 from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.stack import folder
 from fleetwatch.telemetry import partitions
+
+MAX_HOURS = 10_000
 
 
 class Command(BaseCommand):
@@ -38,11 +42,21 @@ class Command(BaseCommand):
         self._collect_static()
         now = timezone.now()
         partitions.ensure(now)
+        if options["demo"]:
+            self._tell_newest_day(now)
         ensure_example_rates(now)
         login = self._admin(is_quiet=options["answer"] is not None)
         agents = self._agents(options)
         if options["answer"] is not None:
             folder.write_private(options["answer"], json.dumps({"login": login, "agents": agents}))
+
+    def _tell_newest_day(self, now: datetime) -> None:
+        """So that the first page a visitor opens has figures: the newest day of the history, stored and posted as ever."""
+        chapters = services.untold(gpus=fleet.GPUS, days=fleet.DAYS, until=now)
+        for told in services.tell([each for each in chapters if each.day == chapters[0].day], clock=timezone.now):
+            self.stdout.write(f"history day={told.day} windows={told.windows}")
+        posted = ledger.post(now, MAX_HOURS)
+        self.stdout.write(f"posted {posted['hours']} hours to the ledger")
 
     def _collect_static(self) -> None:
         """Collects and compresses the static files when they differ from the last time."""
