@@ -20,9 +20,10 @@ from fleetwatch.costs.pricing import usd
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import Interval, floor_hour
 from fleetwatch.notify.models import Delivery
+from fleetwatch.notify.services import WAITING
 from fleetwatch.operations.models import JobRun
 from fleetwatch.operations.selectors import heartbeat_age_s, latest_runs
-from fleetwatch.telemetry.models import SealMark, TouchedHour
+from fleetwatch.telemetry import selectors as telemetry
 
 DAY = timedelta(hours=24)
 # the newest hours are still being posted: a node that flushes late would make them look empty
@@ -97,7 +98,7 @@ def _pipeline(now: datetime) -> Iterable[GaugeMetricFamily]:
     age_s = heartbeat_age_s(WORKER, now)
     if age_s is not None:
         heartbeat.add_metric([], age_s)
-    return nodes, lag, heartbeat, _queues()
+    return nodes, lag, heartbeat, _queues(now)
 
 
 def _freshness(age_s: float | None) -> str:
@@ -108,11 +109,12 @@ def _freshness(age_s: float | None) -> str:
     return "within_1h" if age_s <= LATE_S else "older"
 
 
-def _queues() -> GaugeMetricFamily:
+def _queues(now: datetime) -> GaugeMetricFamily:
+    depth = telemetry.depth(now)
     queues = GaugeMetricFamily("fleetwatch_queue_depth", "Rows (or Celery messages) that wait to be worked on.", labels=["queue"])
-    queues.add_metric(["seal"], SealMark.objects.count())
-    queues.add_metric(["post"], TouchedHour.objects.count())
-    queues.add_metric(["deliver"], Delivery.objects.filter(state=Delivery.State.PENDING).count())
+    queues.add_metric(["seal"], depth.overdue_hours)
+    queues.add_metric(["post"], depth.touched_hours)
+    queues.add_metric(["deliver"], Delivery.objects.filter(state__in=WAITING).count())
     celery = celery_queue_depth()
     if celery is not None:
         queues.add_metric(["celery"], celery)

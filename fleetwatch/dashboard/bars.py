@@ -1,4 +1,4 @@
-"""Geometry of state bars, state bands and sparklines: pure, in percent, for SVG attributes.
+"""Geometry of state bars and state bands: pure, in percent, for SVG attributes.
 
 SVG attributes and not style attributes, because the page's security policy forbids inline styles.
 """
@@ -80,24 +80,6 @@ def band(states: Sequence[str | None]) -> list[Segment]:
             segments.append(Segment(name, _percent(Decimal(begin) / len(states)), _percent(share), words.BY_NAME[name].label))
         begin = index
     return segments
-
-
-def sparkline(values: Sequence[float | None], *, width: int = 96, height: int = 22) -> str:
-    """The `d` of an SVG path through the values, from zero up; a missing value lifts the pen."""
-    known = [value for value in values if value is not None]
-    top = max(known, default=0.0)
-    if len(values) < 2 or top <= 0:
-        return ""
-    parts, pen_is_up = [], True
-    for index, value in enumerate(values):
-        if value is None:
-            pen_is_up = True
-            continue
-        x = index * width / (len(values) - 1)
-        y = height - 2 - (height - 4) * value / top
-        parts.append(f"{'M' if pen_is_up else 'L'}{x:.1f} {y:.1f}")
-        pen_is_up = False
-    return "".join(parts)
 
 
 def _percent(share: Decimal) -> str:

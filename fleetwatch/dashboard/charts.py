@@ -7,11 +7,12 @@ from typing import Any
 
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.selectors import Scope
-from fleetwatch.dashboard import figures, maps, series, words
+from fleetwatch.dashboard import figures, maps, words
 from fleetwatch.dashboard.figures import Figure, Line
 from fleetwatch.dashboard.period import Period
 from fleetwatch.inventory.models import GPU
-from fleetwatch.telemetry import frames
+from fleetwatch.lib.intervals import from_ms
+from fleetwatch.telemetry import selectors as telemetry
 
 Params = Mapping[str, str]
 Cell = str | float | None
@@ -103,30 +104,24 @@ def _gpu_series(metric: _Metric, params: Params, period: Period) -> Chart:
     gpu = GPU.objects.select_related("node").filter(uuid=params.get("gpu", "")).first()
     if gpu is None:
         raise NoSuchChartError(params.get("gpu", ""))
-    first_ms, last_ms = period.interval.start_ms, period.interval.end_ms
-    # a step shorter than a window would draw holes between windows
-    step_ms = 1000 * max(period.timeframe.step_s, gpu.node.window_s)
-    first_ms -= first_ms % step_ms
-    frame = frames.read(gpu.node_id, first_ms, last_ms, [column for column, _, _ in metric.lines])
-    mine = frame.gpu_id == gpu.pk
-    span = {"first_ms": first_ms, "last_ms": last_ms, "step_ms": step_ms}
-    lines = []
-    for column, label, token in metric.lines:
-        if column not in frame.columns:
-            continue
-        values = series.resample(frame.start_ms[mine], frame.observed_ms[mine], frame.columns[column][mine] * metric.scale, **span)
-        if any(value is not None for value in values):
-            lines.append(Line(label, values, token))
-    starts = _starts(first_ms, last_ms, step_ms, period)
+    # a step shorter than a window would draw one window as several
+    step_s = max(period.timeframe.step_s, gpu.node.window_s)
+    columns = [column for column, _, _ in metric.lines]
+    found = telemetry.series(gpu, period.interval.start_ms, period.interval.end_ms, columns=columns, step_s=step_s)
+    lines = [
+        Line(label, _scaled(found.columns[column], metric.scale), token)
+        for column, label, token in metric.lines
+        if any(value is not None for value in found.columns[column])
+    ]
+    starts = [from_ms(start_ms).astimezone(period.zone) for start_ms in found.start_ms]
     rows = [[_text(start), *(line.values[index] for line in lines)] for index, start in enumerate(starts)]
-    columns = [f"Start ({period.zone})", *(f"{metric.title}: {line.name}{metric.unit}" for line in lines)]
+    heads = [f"Start ({period.zone})", *(f"{metric.title}: {line.name}{metric.unit}" for line in lines)]
     top = 1.0 if metric.y_format == ".0%" else None
-    return Chart(metric.title, figures.series(starts, lines, y_format=metric.y_format, unit=metric.unit, top=top), columns, rows)
+    return Chart(metric.title, figures.series(starts, lines, y_format=metric.y_format, unit=metric.unit, top=top), heads, rows)
 
 
-def _starts(first_ms: int, last_ms: int, step_ms: int, period: Period) -> list[datetime]:
-    first = period.interval.start - timedelta(milliseconds=period.interval.start_ms - first_ms)
-    return [(first + timedelta(milliseconds=at - first_ms)).astimezone(period.zone) for at in range(first_ms, last_ms, step_ms)]
+def _scaled(values: Sequence[float | None], scale: float) -> list[float | None]:
+    return [None if value is None else round(value * scale, 5) for value in values]
 
 
 def _text(moment: datetime) -> str:

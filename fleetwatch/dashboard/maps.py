@@ -5,9 +5,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-import numpy as np
 from django.db import connection
-from numpy.typing import NDArray
 
 from fleetwatch.dashboard import bars, words
 from fleetwatch.dashboard.figures import HeatMap
@@ -15,19 +13,18 @@ from fleetwatch.dashboard.selectors import physical_gpus, stretches
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
 from fleetwatch.lib.sql import read_statement
-from fleetwatch.telemetry import cells
-from fleetwatch.telemetry.models import DayMatrix
+from fleetwatch.telemetry import matrices
+from fleetwatch.telemetry.cells import CELL_MS
 
 MAX_COLUMNS = 300
 LEAST_COLUMNS = 96
 MAX_CELLS = 100_000  # of a large fleet fewer columns are drawn: a browser draws 1000 x 96 in a third of a second
 FINE_HOURS = 24  # up to a day runs are read, for steps finer than the ledger's hours
 FINE_STEPS_MS = tuple(minutes * 60_000 for minutes in (1, 2, 5, 15, 30))
-METRIC_STEPS_MS = tuple(count * cells.CELL_MS for count in (1, 2, 3, 6))
+METRIC_STEPS_MS = tuple(count * CELL_MS for count in (1, 2, 3, 6))
 COARSE_STEPS_MS = tuple(hours * HOUR_MS for hours in (1, 2, 3, 4, 6, 12, 24))
 
 Row = list[float | None]
-Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +57,7 @@ def heat_map(metric: str, interval: Interval, zone: ZoneInfo) -> HeatMap:
     count = -(-(interval.end_ms - first_ms) // step_ms)
     covered = Interval(from_ms(first_ms), from_ms(first_ms + count * step_ms))
     if metric != "state":
-        rows = _metric_cells(metric, gpus, covered, count)
+        rows = _ratios(metric, gpus, covered, count)
     elif step_ms < HOUR_MS:
         rows = _states_from_runs(gpus, covered, count)
     else:
@@ -81,41 +78,10 @@ def _step_ms(metric: str, interval: Interval, gpu_count: int) -> int:
     return next((step for step in steps_ms if interval.duration_ms <= step * columns), steps_ms[-1])
 
 
-def _metric_cells(metric: str, gpus: list[GPU], interval: Interval, count: int) -> dict[int, Row]:
-    """Means of the day matrices' five-minute cells per step, as ratios; power by the GPU's limit (unknown limit: unknown)."""
-    step = next(each.step for each in cells.METRICS if each.name == metric)
-    known = {gpu.pk: gpu for gpu in gpus}
-    first_day_ms = interval.start_ms // cells.DAY_MS * cells.DAY_MS
-    width = -(-(interval.end_ms - first_day_ms) // cells.DAY_MS) * cells.CELLS_PER_DAY
-    lines: dict[int, Bytes] = {}
-    days = DayMatrix.objects.filter(metric=metric, day__gte=from_ms(first_day_ms).date(), day__lte=interval.end.date())
-    for day in days.iterator(chunk_size=500):
-        place = (day.day - from_ms(first_day_ms).date()).days * cells.CELLS_PER_DAY
-        for gpu_id, line in zip(day.gpu_ids, np.frombuffer(bytes(day.cells), np.uint8).reshape(-1, cells.CELLS_PER_DAY), strict=True):
-            if gpu_id in known and place < width:
-                lines.setdefault(gpu_id, np.full(width, cells.MISSING, np.uint8))[place : place + cells.CELLS_PER_DAY] = line
-    per_column = interval.duration_ms // count // cells.CELL_MS
-    skip = (interval.start_ms - first_day_ms) // cells.CELL_MS
-    return {
-        gpu_id: _means(line[skip : skip + count * per_column], per_column, scale)
-        for gpu_id, line in lines.items()
-        if (scale := _scale(metric, known[gpu_id], step)) is not None
-    }
-
-
-def _scale(metric: str, gpu: GPU, step: float) -> float | None:
-    """What one step of a byte is worth as a ratio."""
-    if metric != "power":
-        return step
-    return step / gpu.power_limit_w if gpu.power_limit_w else None
-
-
-def _means(line: Bytes, per_column: int, scale: float) -> Row:
-    """The mean of each `per_column` known cells; None where none of them is known."""
-    table = line.reshape(-1, per_column).astype(np.float64)
-    seen = table != cells.MISSING
-    sums, counts = np.where(seen, table, 0).sum(axis=1), seen.sum(axis=1)
-    return [round(float(total) * scale / int(number), 4) if number else None for total, number in zip(sums, counts, strict=True)]
+def _ratios(metric: str, gpus: list[GPU], interval: Interval, count: int) -> dict[int, Row]:
+    """The day matrices' means, to a tenth of a percent: a browser need not read more digits than it draws."""
+    found = matrices.cells(metric, gpus, interval, count)
+    return {gpu_id: [None if value is None else round(value, 3) for value in row] for gpu_id, row in found.items()}
 
 
 def _states_from_runs(gpus: list[GPU], interval: Interval, count: int) -> dict[int, Row]:

@@ -81,7 +81,11 @@ def has_data() -> bool:
 
 
 def stretches(gpu_ids: Collection[int], interval: Interval, *, job: Job | None = None) -> dict[int, list[Stretch]]:
-    """Runs that overlap the interval, by GPU id, in order of time; of one job when given."""
+    """What overlaps the interval, by GPU id, in order of time; of one job when given.
+
+    On purpose the parts of runs, an hour long at most: a cell's states are then as near to
+    the truth as the ledger keeps them. When a run began is for `ledger.selectors.runs` to say.
+    """
     wanted = Q(gpu_id__in=gpu_ids, start_ms__lt=interval.end_ms, end_ms__gt=interval.start_ms)
     if job is not None:
         wanted &= Q(job=job)

@@ -1,4 +1,4 @@
-from fleetwatch.dashboard.bars import Segment, Stretch, band, cells, sparkline, state_bar
+from fleetwatch.dashboard.bars import Segment, Stretch, band, cells, state_bar
 
 
 def test_a_bar_is_filled_in_the_order_of_the_states():
@@ -37,8 +37,3 @@ def test_neighbours_of_one_state_are_one_segment_and_a_gap_stays_a_gap():
         Segment("useful", "0.000%", "50.000%", "Useful"),
         Segment("idle", "75.000%", "25.000%", "Idle"),
     ]
-
-
-def test_a_sparkline_lifts_its_pen_over_a_missing_value():
-    assert sparkline([0.0, 2.0, None, 1.0, 2.0]) == "M0.0 20.0L24.0 2.0M72.0 11.0L96.0 2.0"
-    assert sparkline([1.0]) == ""

@@ -2,11 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
-import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from fleetwatch.dashboard import figures, series, words
+from fleetwatch.dashboard import figures, words
 from fleetwatch.dashboard.figures import HeatMap, Line
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
@@ -74,22 +73,3 @@ def test_a_metrics_map_goes_from_nothing_to_all():
 
     assert (trace["zmin"], trace["zmax"]) == (0, 1)
     assert trace["meta"] == {"links": [], "ramp": "useful"}
-
-
-def test_resampling_weighs_by_what_was_observed_and_leaves_holes():
-    starts = np.array([0, 10_000, 30_000, 40_000])
-    observed = np.array([10_000, 5_000, 10_000, 0])
-    values = np.array([0.9, 0.3, np.nan, 0.5])
-
-    points = series.resample(starts, observed, values, first_ms=0, last_ms=60_000, step_ms=20_000)
-
-    # (0.9 * 10 s + 0.3 * 5 s) / 15 s; the third window was not read, the fourth not observed
-    assert points == [0.7, None, None]
-
-
-def test_windows_outside_the_period_do_not_count():
-    points = series.resample(
-        np.array([-10_000, 0, 20_000]), np.array([10_000] * 3), np.array([1.0, 0.5, 1.0]), first_ms=0, last_ms=20_000, step_ms=10_000
-    )
-
-    assert points == [0.5, None]

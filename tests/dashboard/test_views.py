@@ -62,6 +62,20 @@ def test_the_overview_says_what_of_the_spend_was_useful(small):
     assert "100 % observed" in page
 
 
+def test_the_longest_idle_is_as_old_as_its_first_part(admin):
+    gpu = factories.gpu(factories.node(), hours=4)
+    factories.rate("2.00")
+    job = factories.job()
+    Entry.objects.bulk_create([factories.entry(gpu, hours_ago=ago, state="idle", held_by=job) for ago in (3, 2, 1)])
+    parts = [factories.run(gpu, hours_ago=ago, hours=1, states={"idle": HOUR_MS}, held_by=job, continues=ago < 3) for ago in (3, 2, 1)]
+    Run.objects.bulk_create(parts)
+
+    page = text_of(admin.get("/now"))
+
+    assert "Longest: train of ann (nlp) on node-001 GPU 0, since Fri 20 Nov, 09:00 (3 h)" in page
+    assert '<span title="$6.000000">$6.00</span> so far' in page
+
+
 def test_the_job_page_counts_only_its_own_time(small):
     page = text_of(small.get("/jobs/slurm/della/4711"))
 
@@ -135,17 +149,17 @@ def test_the_state_map_is_right_from_runs_and_from_hours(small, period):
 
 def test_the_metric_map_decodes_the_day_matrix_and_keeps_holes(small):
     gpu = Run.objects.first().gpu
-    # 12:00 is cell 144: the hour before it holds 100 (of 250) six times, then nothing observed
-    cells = bytes([255] * 132 + [100] * 6 + [255] * 150)
-    for metric in ("util", "power"):
+    # 12:00 is cell 144: the hour before it holds a value six times, then nothing observed
+    for metric, value in (("util", 100), ("power", 50)):
+        cells = bytes([255] * 132 + [value] * 6 + [255] * 150)
         DayMatrix.objects.create(node_id=gpu.node_id, day=factories.NOW.date(), metric=metric, gpu_ids=[gpu.pk], cells=cells)
 
     util = small.get("/charts/fleet?metric=util&from=now-1h&to=now").json()["data"][0]["z"]
     power = small.get("/charts/fleet?metric=power&from=now-1h&to=now").json()["data"][0]["z"]
 
     assert util == [[0.4] * 6 + [None] * 6]
-    # a step of a power byte is 8 W; the GPU's limit is 700 W
-    assert power == [[round(800 / 700, 4)] * 6 + [None] * 6]
+    # a step of a power byte is 8 W; the GPU's limit is 700 W: 400 / 700
+    assert power == [[0.571] * 6 + [None] * 6]
 
 
 def test_the_gpus_series_come_from_its_windows_with_their_gap(admin):
@@ -290,14 +304,14 @@ def test_what_the_overview_puts_together_is_what_the_ledger_says(admin):
 
 BUDGETS = {
     "/": 40,
-    "/now": 10,
+    "/now": 14,
     "/fleet": 16,
     "/nodes/node-001": 24,
     "/gpus/GPU-node-001-0": 20,
     "/jobs": 16,
     "/jobs/slurm/della/1000": 22,
     "/waste": 16,
-    "/status": 16,
+    "/status": 20,
     "/settings": 24,
     "/charts/spend": 12,
     "/charts/fleet": 8,

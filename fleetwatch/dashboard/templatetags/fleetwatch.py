@@ -57,12 +57,6 @@ def swatch(state: str) -> dict[str, str]:
     return {"state": state}
 
 
-@register.inclusion_tag("dashboard/_spark.html")
-def spark(values: list[float | None], label: str) -> dict[str, str]:
-    """A sparkline with a label for who can't see it."""
-    return {"path": bars.sparkline(values), "label": label}
-
-
 @register.inclusion_tag("dashboard/_icon.html")
 def icon(name: str, size: int = 16) -> dict[str, Any]:
     """A symbol of the sprite in base.html."""

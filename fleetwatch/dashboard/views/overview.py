@@ -15,16 +15,14 @@ from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.selectors import Group, Totals
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.bars import Segment
+from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.sums import regrouped, together
 from fleetwatch.inventory.models import GPU
-from fleetwatch.ledger.models import Run
-from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval
 
 TOP = 6
 WORST_GPUS = 10
-RECENT_MS = 600_000  # an idle run that ended longer ago is not "now"
-LEAST_SHOWN_IDLE_MS = 900_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +71,9 @@ def overview_now(request: HttpRequest) -> HttpResponse:
 
 
 def _now(now: datetime) -> dict[str, Any]:
-    """What the fleet costs now and what stands idle; the longest idle run with its cost so far."""
+    """What the fleet costs now and what stands idle; the job that idles longest with its cost so far."""
     spending = costs.spending_now(now)
-    longest = (
-        Run.objects.filter(
-            condition="quiet", job__isnull=False, end_ms__gte=to_ms(now) - RECENT_MS, start_ms__lte=to_ms(now) - LEAST_SHOWN_IDLE_MS
-        )
-        .select_related("gpu", "node", "job", "job__team")
-        .order_by("start_ms")
-        .first()
-        if spending.idle_gpus
-        else None
-    )
-    return {"spending": spending, "longest": longest, "longest_ms": to_ms(now) - longest.start_ms if longest else None}
+    return {"spending": spending, "longest": longest_idle(now) if spending.idle_gpus else None}
 
 
 def _change(totals: Totals, before: Totals) -> Change:

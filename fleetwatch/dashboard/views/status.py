@@ -13,10 +13,11 @@ from fleetwatch.dashboard.selectors import machines
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.models import Delivery
+from fleetwatch.notify.services import WAITING
 from fleetwatch.operations.models import Heartbeat
 from fleetwatch.operations.selectors import latest_runs, recent_failures
-from fleetwatch.telemetry import partitions
-from fleetwatch.telemetry.models import SealMark, TouchedHour
+from fleetwatch.telemetry import selectors as telemetry
+from fleetwatch.telemetry.selectors import Depth
 
 LATE_AFTER_MS = 120_000  # four flushes of 30 s
 SILENT_AFTER_MS = 600_000
@@ -46,6 +47,7 @@ class Queue:
 def status(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
     agents = [_agent(machine.node, to_ms(period.now)) for machine in machines()]
+    depth = telemetry.depth(period.now)
     heard = [agent.lag_ms for agent in agents if agent.lag_ms is not None]
     context = {
         "agents": sorted(agents, key=lambda agent: (-("ok", "new", "late", "silent").index(agent.health), agent.node.name)),
@@ -54,8 +56,9 @@ def status(request: HttpRequest) -> HttpResponse:
         "runs": latest_runs(),
         "failures": recent_failures(period.now - timedelta(days=1)),
         "beats": [(beat, (period.now - beat.at).total_seconds() <= BEAT_LATE_S) for beat in Heartbeat.objects.order_by("name")],
-        "queues": _queues(),
-        "partitions": partitions.existing(),
+        "queues": _queues(depth),
+        "depth": depth,
+        "stored_bytes": depth.hot_bytes + depth.chunk_bytes,
     }
     return render(request, "dashboard/status.html", period.context("status", **context))
 
@@ -67,13 +70,9 @@ def _agent(node: Node, now_ms: int) -> Agent:
     return Agent(node, lag_ms, "silent" if lag_ms > SILENT_AFTER_MS else "late" if lag_ms > LATE_AFTER_MS else "ok")
 
 
-def _queues() -> list[Queue]:
+def _queues(depth: Depth) -> list[Queue]:
     return [
-        Queue("Hours to post", TouchedHour.objects.values("node_id", "hour").distinct().count(), "node-hours whose ledger changes"),
-        Queue(
-            "Hours to seal",
-            SealMark.objects.values("node_id", "hour").distinct().count(),
-            "node-hours still in hot batches, the open one included",
-        ),
-        Queue("Messages to deliver", Delivery.objects.filter(state=Delivery.State.PENDING).count(), "retries included"),
+        Queue("Hours to post", depth.touched_hours, "node-hours whose ledger changes"),
+        Queue("Hours to seal", depth.overdue_hours, "closed node-hours still in hot batches"),
+        Queue("Messages to deliver", Delivery.objects.filter(state__in=WAITING).count(), "retries included"),
     ]
