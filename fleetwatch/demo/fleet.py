@@ -44,11 +44,6 @@ def nodes(gpus: int = GPUS) -> list[DemoNode]:
     return [_node(number) for number in range(max(1, -(-gpus // GPUS_PER_NODE)))]
 
 
-def agents(gpus: int = GPUS) -> list[tuple[str, str]]:
-    """(node name, source) of every live agent: `agent run --node NAME --source SOURCE`."""
-    return [(node.name, node.source) for node in nodes(gpus)]
-
-
 def _node(number: int) -> DemoNode:
     model, mix = PATTERN[number % len(PATTERN)]
     spec = f"{GPUS_PER_NODE}x{model},seed={number + 1},mix={mix},cluster={CLUSTER}"
