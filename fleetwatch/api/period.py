@@ -5,7 +5,7 @@ import binascii
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import QuerySet
@@ -18,8 +18,6 @@ from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval, from_ms
 
 DEFAULT = "24h"
-# GPUs did not report before, and calendars end: time zones can't be applied to their last days
-EARLIEST, LATEST = datetime(1990, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 LONGEST = timedelta(days=timeframes.MAX_DAYS)
 MAX_OFFSET = 10_000_000  # far beyond any list: a larger one was made up
 
@@ -65,8 +63,9 @@ def asked(request: HttpRequest) -> Asked:
         found = _read_cursor(cursor)
     else:
         found = Asked(timeframes.parse(request.GET.dict(), now=timezone.now(), zone=zone(), default=DEFAULT).interval, 0)
-    if found.interval.start < EARLIEST or found.interval.end > LATEST:
-        raise RequestError(f"a period lies between {EARLIEST:%Y} and {LATEST:%Y}", field="from")
+    # a cursor's numbers are as free as any
+    if found.interval.start < timeframes.EARLIEST or found.interval.end > timeframes.LATEST:
+        raise RequestError(f"a period lies between {timeframes.EARLIEST:%Y} and {timeframes.LATEST:%Y}", field="from")
     if found.interval.end - found.interval.start > LONGEST:
         raise RequestError(f"a period is at most {LONGEST.days} days long", field="from")
     return found

@@ -21,6 +21,8 @@ PRESETS: dict[str, tuple[str, str, str]] = {
 }
 MAX_POINTS = 400  # a chart shows no more; a finer step would be drawn into the same pixels
 MAX_DAYS = 1100  # three years and a bit: a longer request is a typing error
+# GPUs did not report before, and calendars end: time zones can't be applied to their last days
+EARLIEST, LATEST = datetime(1990, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 SERIES_STEPS_S = (10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400)
 
 _UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -70,6 +72,8 @@ def parse(params: Mapping[str, str], *, now: datetime, zone: ZoneInfo, default: 
         raise TimeframeError(f"The period starts at {start_text} and ends at {end_text}: the start has to be earlier.", field="from")
     if end - start > timedelta(days=MAX_DAYS):
         raise TimeframeError(f"The period is {(end - start).days} days long; at most {MAX_DAYS} days can be shown at once.", field="from")
+    if start < EARLIEST or end > LATEST:
+        raise TimeframeError(f"A period lies between {EARLIEST:%Y} and {LATEST:%Y}.", field="from")
     interval = Interval(start, end)
     preset = next((name for name, (first, last, _) in PRESETS.items() if (first, last) == (start_text, end_text)), "")
     return Timeframe(

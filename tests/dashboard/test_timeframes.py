@@ -106,6 +106,15 @@ def test_what_cannot_be_read_is_said_in_a_sentence(params, field, sentence):
     assert caught.value.field == field
 
 
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kolkata"])
+@pytest.mark.parametrize(
+    ("start", "end"), [("0001-01-01T00:30Z", "0001-01-02T00:00Z"), ("9999-12-31T00:00Z", "9999-12-31T23:59Z"), ("now+90000M", "now+90001M")]
+)
+def test_a_period_at_the_ends_of_the_calendar_is_refused_in_every_zone(start, end, zone):
+    with pytest.raises(TimeframeError, match="between 1990 and 2200"):
+        parse({"from": start, "to": end}, now=NOW, zone=ZoneInfo(zone))
+
+
 @pytest.mark.parametrize(("start", "step"), [("now-400h", "hour"), ("now-401h", "day"), ("now-30d", "day")])
 def test_the_step_keeps_a_chart_under_400_points(start, step):
     assert parse({"from": start}, now=at(2026, 11, 20, 12), zone=UTC_ZONE).step == step
