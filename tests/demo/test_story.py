@@ -8,7 +8,7 @@ from agent.sources.simulated import Simulated, parse_spec
 from agent.sources.simulated.schedule import faults_between
 from agent.window import close_window
 from fleetwatch.demo import story
-from fleetwatch.demo.fleet import DemoNode, agents, nodes
+from fleetwatch.demo.fleet import DemoNode, nodes
 from fleetwatch.demo.plan import Block, Fill
 
 START = 1_794_009_600_000  # 2026-11-07 00:00 UTC: a grid edge
