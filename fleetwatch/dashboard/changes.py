@@ -123,6 +123,15 @@ def create_channel(asked: Asked) -> Done:
     return Done(f"The channel {channel.name} was added. Send a test to see that it works.")
 
 
+def update_channel(asked: Asked) -> Done:
+    channel = _channel(asked)
+    try:
+        notify.update_channel(channel, asked.text("name"), asked.post, gets_digest=asked.text("gets_digest") == "on")
+    except ConfigError as error:
+        raise RefusedError(error.errors) from error
+    return Done(f"{channel.name} was saved and is switched on. Send a test to see that it works.")
+
+
 def test_channel(asked: Asked) -> Done:
     channel = _channel(asked)
     result = notify.test_send(channel, asked.now)
@@ -207,17 +216,22 @@ def set_organisation(asked: Asked) -> Done:
 def set_rule(asked: Asked) -> Done:
     rule = get_object_or_404(Rule, pk=asked.number("id", low=1, high=2**31))
     minutes = asked.number("threshold", low=1, high=1_000_000)
+    chosen = [channel for channel in Channel.objects.order_by("name") if asked.text(f"channel-{channel.pk}") == "on"]
     try:
-        alerts.set_rule(rule, threshold=float(minutes), is_enabled=asked.text("is_enabled") == "on", channels=list(rule.channels.all()))
+        alerts.set_rule(rule, threshold=float(minutes), is_enabled=asked.text("is_enabled") == "on", channels=chosen)
     except ValueError as error:
         raise RefusedError({"threshold": str(error)}) from error
-    return Done(f"{rule.name}: from {minutes} minutes on." if rule.is_enabled else f"{rule.name} is switched off.")
+    if not rule.is_enabled:
+        return Done(f"{rule.name} is switched off.")
+    told = ", ".join(channel.name for channel in chosen) or "every channel"
+    return Done(f"{rule.name}: from {minutes} minutes on, told to {told}.")
 
 
 CHANGES: dict[str, Callable[[Asked], Done]] = {
     "rate": set_rate,
     "rate-withdraw": withdraw_rate,
     "channel": create_channel,
+    "channel-edit": update_channel,
     "channel-test": test_channel,
     "channel-toggle": toggle_channel,
     "channel-delete": delete_channel,

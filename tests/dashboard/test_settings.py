@@ -14,6 +14,7 @@ from fleetwatch.ingest import tokens
 from fleetwatch.ingest.models import AgentToken, EnrollmentToken
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.notify.models import Channel
+from fleetwatch.notify.services import config_of
 from fleetwatch.telemetry.models import TouchedHour
 from tests.dashboard import factories
 
@@ -181,6 +182,44 @@ def test_a_wrong_channel_keeps_what_was_typed_and_says_why(admin):
     assert response.status_code == 422
     assert "smtp.example.com" in text_of(response)
     assert not Channel.objects.exists()
+
+
+def test_a_channel_is_edited_and_a_secret_left_blank_stays(admin):
+    admin.post("/settings/channel", {"kind": "slack", "name": "ops", "webhook_url": "https://hooks.slack.com/services/T/B/kept"})
+    channel = Channel.objects.get()
+    assert 'value="ops"' in text_of(admin.get(f"/settings?edit={channel.pk}"))
+
+    admin.post("/settings/channel-edit", {"id": channel.pk, "name": "on-call", "webhook_url": "", "gets_digest": "on"})
+
+    channel.refresh_from_db()
+    assert (channel.name, channel.gets_digest) == ("on-call", True)
+    assert config_of(channel)["webhook_url"] == "https://hooks.slack.com/services/T/B/kept"
+
+
+def test_a_wrong_edit_keeps_what_was_typed_and_changes_nothing(admin):
+    admin.post("/settings/channel", {"kind": "slack", "name": "ops", "webhook_url": "https://hooks.slack.com/services/T/B/x"})
+    channel = Channel.objects.get()
+
+    response = admin.post("/settings/channel-edit", {"id": channel.pk, "name": "on-call", "webhook_url": "not an address"})
+
+    assert response.status_code == 422
+    assert 'value="on-call"' in text_of(response)
+    assert "not an address" not in text_of(response)
+    assert Channel.objects.get().name == "ops"
+
+
+def test_a_rule_tells_the_channels_that_were_chosen(admin):
+    for name in ("ops", "ml"):
+        admin.post("/settings/channel", {"kind": "slack", "name": name, "webhook_url": f"https://hooks.slack.com/services/T/B/{name}"})
+    rule = Rule.objects.get_or_create(condition="job_idle", defaults={"name": "Job idle", "threshold": 60, "created_at": factories.NOW})[0]
+    chosen = Channel.objects.get(name="ml")
+
+    admin.post("/settings/rule", {"id": rule.pk, "threshold": "45", "is_enabled": "on", f"channel-{chosen.pk}": "on"})
+    assert list(rule.channels.all()) == [chosen]
+    assert "None chosen: every channel" in text_of(admin.get("/settings"))
+
+    admin.post("/settings/rule", {"id": rule.pk, "threshold": "45", "is_enabled": "on"})
+    assert list(rule.channels.all()) == []
 
 
 def test_a_channel_can_be_switched_off_and_removed(admin):

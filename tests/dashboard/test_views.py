@@ -304,7 +304,7 @@ def test_what_the_overview_puts_together_is_what_the_ledger_says(admin):
 
 BUDGETS = {
     "/": 40,
-    "/now": 14,
+    "/now": 18,
     "/fleet": 16,
     "/nodes/node-001": 24,
     "/gpus/GPU-node-001-0": 20,

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from django import template
+from django.db.models import Model
 from django.template.context import Context
 
 from fleetwatch.dashboard import bars, numbers, words
@@ -98,6 +99,12 @@ def points(value: float) -> str:
 def get(mapping: Mapping[str, Any], key: str) -> Any:
     """mapping[key], None where it has none."""
     return mapping.get(key)
+
+
+@register.filter
+def form_of(row: Model, form: str) -> str:
+    """The name of a row's own form, which is also the start of its fields' ids: "rule-3"."""
+    return f"{form}-{row.pk}"
 
 
 @register.filter

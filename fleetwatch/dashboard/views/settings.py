@@ -1,6 +1,7 @@
 """Settings: everybody reads them, admins change them."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from django.contrib import messages
@@ -22,7 +23,11 @@ from fleetwatch.dashboard.period import read_period
 from fleetwatch.ingest import selectors as ingest
 from fleetwatch.inventory.models import GPUModel, Node
 from fleetwatch.notify import selectors as notify
+from fleetwatch.notify.models import Channel
+from fleetwatch.notify.transports.base import Transport
 
+# forms that stand on the page several times: by which field of what was sent they are told apart
+REPEATED = {"channel": "kind", "channel-edit": "id", "rule": "id"}
 # form -> the section it stands in
 SECTIONS = {"rate": "rates", "channel": "channels", "agent": "agents", "enrollment": "agents", "api": "api", "rule": "rules"}
 
@@ -31,6 +36,7 @@ SECTIONS = {"rate": "rates", "channel": "channels", "agent": "agents", "enrollme
 @login_required
 @never_cache
 def settings(request: HttpRequest) -> HttpResponse:
+    """`?edit=<id>` opens the form of a channel."""
     return _page(request)
 
 
@@ -41,7 +47,7 @@ def change(request: HttpRequest, action: str) -> HttpResponse:
     """One change. A made secret is in this answer and nowhere else; anything else redirects."""
     if action not in changes.CHANGES:
         raise Http404(action)
-    asked = changes.Asked(request.POST, cast("User", request.user), read_period(request).now)
+    asked = changes.Asked(request.POST.dict(), cast("User", request.user), read_period(request).now)
     try:
         done = changes.CHANGES[action](asked)
     except changes.RefusedError as error:
@@ -62,10 +68,11 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     period = read_period(request)
+    channels = notify.channels()
     installs = done is not None and done.secret_kind in ("agent", "enrollment")
     context: dict[str, Any] = {
         "is_admin": can_administer(request.user),
-        "action": action,
+        "action": _form(action, sent or {}),
         "errors": errors or {},
         "sent": sent or {},
         "done": done,
@@ -75,11 +82,34 @@ def _page(
         "gpu_models": GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name"),
         "nodes": Node.objects.order_by("name"),
         "transports": notify.transports(),
-        "channels": notify.channels(),
+        "channels": channels,
+        "edited": _edited(channels, (sent or {}).get("id", "") if action == "channel-edit" else request.GET.get("edit", "")),
         "deliveries": notify.deliveries(10),
-        "rules": Rule.objects.order_by("name"),
+        "rules": Rule.objects.prefetch_related("channels").order_by("name"),
         "agent_tokens": ingest.agent_tokens(),
         "enrollment_tokens": ingest.enrollment_tokens(period.now),
         "api_tokens": ApiToken.objects.select_related("user").filter(revoked_at=None).order_by("-created_at"),
     }
     return render(request, "dashboard/settings.html", period.context("settings", **context), status=status)
+
+
+def _form(action: str, sent: Mapping[str, str]) -> str:
+    """The name of the form that was sent, as the template has it: "rate", "channel-slack", "rule-3"."""
+    return f"{action}-{sent.get(REPEATED[action], '')}" if action in REPEATED else action
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A channel whose form is open: the fields of its kind and their values, secrets left out."""
+
+    channel: Channel
+    way: Transport
+    values: Mapping[str, str]
+
+
+def _edited(channels: list[notify.ChannelStatus], wanted: str) -> Edited | None:
+    channel = next((each.channel for each in channels if str(each.channel.pk) == wanted), None)
+    way = next((way for way in notify.transports() if channel is not None and way.kind == channel.kind), None)
+    if channel is None or way is None:
+        return None
+    return Edited(channel, way, notify.form_values(channel))
