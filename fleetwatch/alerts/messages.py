@@ -1,4 +1,4 @@
-"""Incidents in words (ux.md 2.5): one message when it opens, one when it is over. Pure."""
+"""Incidents in words: one message when it opens, one when it is over. Pure."""
 
 import re
 from datetime import datetime

@@ -26,7 +26,7 @@ Where = Query[schemas.Filter]
 Paging = Query[schemas.Page]
 Grouping = Literal["team", "user", "job", "node", "gpu_model", "cause"]
 
-# what a diagnosis explains (domain.md 4.5, invariant 7: the sum over causes is idle + stalled + underused)
+# what a diagnosis explains (docs/ledger.md, invariant 7: the sum over causes is idle + stalled + underused)
 CAUSED_STATES = ("idle", "stalled", "underused")
 
 router = Router()

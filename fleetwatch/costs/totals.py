@@ -11,7 +11,7 @@ from decimal import Decimal
 from fleetwatch.costs.pricing import HOUR_MS
 from fleetwatch.ledger.policy import STATES, TIERS
 
-HEADLINE_TIERS = ("certain", "probable")  # what "wasted" means without a word beside it (domain.md 4.2)
+HEADLINE_TIERS = ("certain", "probable")  # what "wasted" means without a word beside it (docs/ledger.md)
 ZERO = Decimal(0)
 
 

@@ -1,4 +1,4 @@
-"""The nine states in words for people: label, definition, who acts. Order and names are contract.md's."""
+"""The nine states in words for people: label, definition, who acts. Order and names as in the ledger."""
 
 from dataclasses import dataclass
 

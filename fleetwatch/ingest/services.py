@@ -18,7 +18,7 @@ from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span, clip
 from fleetwatch.telemetry import services as telemetry
 
-FUTURE_MS = 5 * 60_000  # domain.md 4.4: later than this after receipt, and nothing in the batch can be believed
+FUTURE_MS = 5 * 60_000  # docs/ledger.md: later than this after receipt, and nothing in the batch can be believed
 EARLIEST_MS = 1_420_070_400_000  # 2015-01-01: a clock before it was never set, and capacity would begin there
 
 log = structlog.get_logger(__name__)

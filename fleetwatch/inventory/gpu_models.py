@@ -1,6 +1,6 @@
 """What is known of GPU products, by the name that the driver gives. Pure.
 
-Sources: power draw of domain.md section 5 (k8s-test-infra profiles, AcmeTrace); the idle
+Sources: power draw from NVIDIA k8s-test-infra profiles and AcmeTrace; the idle
 figure is the lower end of its range. An unknown product has no figures, never a guess.
 """
 

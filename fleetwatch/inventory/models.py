@@ -7,7 +7,7 @@ class GPUModel(models.Model):
     """A GPU product ("H100 SXM"), with the facts that prices and power ratios need; None = not known."""
 
     name = models.CharField(max_length=100, unique=True)
-    idle_w = models.FloatField(null=True, help_text="bare idle board power, lower end (domain.md 5)")
+    idle_w = models.FloatField(null=True, help_text="bare idle board power, lower end")
     limit_w = models.FloatField(null=True, help_text="default power limit")
 
 

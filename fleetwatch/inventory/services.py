@@ -17,7 +17,7 @@ from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span, union
 
 NODE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._:-]{0,251}[A-Za-z0-9])?")
-SILENT_MS = 7 * 86_400_000  # domain.md 4.1: capacity ends after 7 silent days, dated back to the last window
+SILENT_MS = 7 * 86_400_000  # docs/ledger.md: capacity ends after 7 silent days, dated back to the last window
 
 # What a batch says of a GPU: field -> key on the wire. A null there is "not read" and erases nothing.
 GPU_FACTS = {

@@ -10,7 +10,7 @@ from fleetwatch.ledger.policy import Policy
 
 Codes = NDArray[np.int8]
 
-# First that was read; the one used is recorded (domain.md 4.1).
+# First that was read; the one used is recorded (docs/ledger.md).
 SIGNALS = ("", "utilization", "gr_engine_active", "sm_active", "process_sm_ratio")
 EFFICIENCY_SOURCES = ("", "sensors", "power", "none")
 SENSORS, POWER, BUSY_ONLY = 1, 2, 3

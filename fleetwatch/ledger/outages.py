@@ -9,7 +9,7 @@ from fleetwatch.ledger import activity, windows
 from fleetwatch.ledger.facts import Capacity, Floats, Ints, Outage, Windows
 from fleetwatch.ledger.policy import Policy
 
-# XIDs after which only a reset or a reboot helps (domain.md 1.6), and 79: fallen off the bus.
+# XIDs after which only a reset or a reboot helps (docs.nvidia.com/deploy/xid-errors), and 79: fallen off the bus.
 RESET_XIDS = frozenset((48, 62, 64, 74, 79, 95, 109, 119, 120, 136, 140, 143, *range(144, 151), 156, 158))
 DEVICE, DRIVER, DRAIN = "device", "driver", "drain"
 BEGINNINGS = {

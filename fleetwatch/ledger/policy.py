@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-# In the order of contract.md: the order of legends, tables and the API everywhere.
+# The order of legends, tables and the API everywhere.
 STATES = ("useful", "underused", "stalled", "idle", "starting", "orphaned", "free", "unavailable", "unobserved")
 TIERS = ("certain", "probable", "potential")
 KINDS = ("gap", "within", "spinning", "cold", "held", "interactive")
@@ -20,7 +20,7 @@ def _threshold(default: float, unit: str, reason: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """All thresholds by which GPU time is judged (domain.md 4.1); the defaults are version 1."""
+    """All thresholds by which GPU time is judged (docs/ledger.md); the defaults are version 1."""
 
     idle_batch_s: float = _threshold(900, "s", "an unbroken quiet run of a batch job this long is idle")
     idle_interactive_s: float = _threshold(1800, "s", "people think between cells; longer is a forgotten session")
@@ -102,7 +102,7 @@ class Policy:
         return cls(**thresholds)
 
 
-LONGEST_WINDOW_MS = 300_000  # contract.md: window_s is 1 to 300
+LONGEST_WINDOW_MS = 300_000  # docs/wire.md: window_s is 1 to 300
 
 
 def _by_kind(kind: str, batch: float, interactive: float, service: float) -> float:

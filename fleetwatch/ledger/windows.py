@@ -20,7 +20,7 @@ def precedence(windows: Windows, *, readable: Mask) -> Ints:
     """A rank per window: where two cover a millisecond, the higher speaks.
 
     A readable activity signal wins, then the higher observed fraction, then the later
-    (boot_start_ms, sequence) (contract.md); what is still equal is told apart by
+    (boot_start_ms, sequence) (docs/wire.md); what is still equal is told apart by
     start and length, so that the order in which rows come decides nothing.
     """
     length = windows.end_ms - windows.start_ms

@@ -13,7 +13,7 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Message, one_line
 
-SEND_AT = time(9)  # Monday, the organisation's clock (ux.md 2.5)
+SEND_AT = time(9)  # Monday, the organisation's clock
 TOP_ITEMS = 5
 UNALLOCATED = "GPUs that no job held"
 

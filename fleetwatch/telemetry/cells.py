@@ -14,7 +14,7 @@ DAY_MS = CELL_MS * CELLS_PER_DAY
 MISSING = 255
 TOP = 250
 
-# The signal of activity, first that was read (domain.md 4.1).
+# The signal of activity, first that was read (docs/ledger.md).
 ACTIVITY = ("util_mean", "gr_engine_active", "sm_active", "process_sm_ratio")
 # The columns that cells are made of.
 COLUMNS = (*ACTIVITY, "power_w", "memory_used_bytes")

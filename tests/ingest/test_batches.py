@@ -1,4 +1,4 @@
-"""POST /api/v1/batches, as contract.md says it."""
+"""POST /api/v1/batches, as docs/wire.md says it."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The invariants of domain.md 4.5 on random timelines (6, money, belongs to costs; 7 and 8 have their halves there)."""
+"""The invariants of docs/ledger.md on random timelines (6, money, belongs to costs; 7 and 8 have their halves there)."""
 
 import itertools
 from collections import Counter, defaultdict

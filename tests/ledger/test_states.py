@@ -1,4 +1,4 @@
-"""Each rule of domain.md 4.1: just under, at, just over; missing; twice; late."""
+"""Each rule of docs/ledger.md: just under, at, just over; missing; twice; late."""
 
 import pytest
 

@@ -3,7 +3,7 @@
 Every archetype is at each instant at one of three levels: `high` and `low` alternate
 with a short period (a training step), `pause` interrupts them (a checkpoint, think
 time, a hang). Numbers are ranges; each job draws its own from them.
-Source of the numbers: domain.md 6 (AcmeTrace, the articles on GPU waste).
+Source of the numbers: AcmeTrace, published measurements of GPU waste.
 The name of an archetype is ground truth: it never leaves the simulator.
 """
 

@@ -24,7 +24,7 @@ class Hardware:
     has_gpm: bool  # SM, tensor and DRAM activity can be read (Hopper and newer)
 
 
-# Idle and limit: domain.md 5 (k8s-test-infra profiles, AcmeTrace); context: arXiv 2605.23918.
+# Idle and limit: k8s-test-infra profiles, AcmeTrace; context: arXiv 2605.23918.
 HARDWARE = {
     "H100": Hardware("NVIDIA H100 80GB HBM3", 81559 * MIB, 700.0, (72.0, 92.0), 48.0, 132, 345e6, 1980e6, has_gpm=True),
     "H200": Hardware("NVIDIA H200", 143771 * MIB, 700.0, (78.0, 92.0), 48.0, 132, 345e6, 1980e6, has_gpm=True),

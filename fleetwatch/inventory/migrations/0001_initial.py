@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=100, unique=True)),
-                ('idle_w', models.FloatField(help_text='bare idle board power, lower end (domain.md 5)', null=True)),
+                ('idle_w', models.FloatField(help_text='bare idle board power, lower end', null=True)),
                 ('limit_w', models.FloatField(help_text='default power limit', null=True)),
             ],
         ),
