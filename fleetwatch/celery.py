@@ -5,6 +5,8 @@ import warnings
 
 from celery import Celery
 from celery.platforms import SecurityWarning
+from celery.signals import worker_process_init
+from django.db import connections
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleetwatch.settings")
 
@@ -46,3 +48,10 @@ app.conf.update(
         "reports.weekly_digest": {"task": "fleetwatch.reports.tasks.weekly_digest", "schedule": 3600.0},
     },
 )
+
+
+@worker_process_init.connect
+def forget_the_parents_pool(**_: object) -> None:
+    """A forked worker process opens connections of its own: two processes on one socket would mix their answers."""
+    for connection in connections.all(initialized_only=True):
+        connection.close_pool()

@@ -95,10 +95,10 @@ _database_url = env.text("DATABASE_URL") or (_runtime.database_url if _runtime e
 # Without an address Django still starts (help, makemigrations --check); touching the database says what to do.
 DATABASES = {"default": env.database(_database_url or "postgresql://fleetwatch@/fleetwatch?host=/nowhere-is-a-database")}
 DATABASES["default"]["CONN_MAX_AGE"] = 0
-# after 10 s without a connection a request answers 503 and a task fails: neither hangs
-DATABASES["default"]["OPTIONS"] |= {
-    "pool": {"min_size": 1, "max_size": env.integer("FLEETWATCH_DB_POOL", 8, low=1, high=100), "timeout": 10}
-}
+_pool = env.integer("FLEETWATCH_DB_POOL", 8, low=0, high=100)
+if _pool:
+    # after 10 s without a connection a request answers 503 and a task fails: neither hangs
+    DATABASES["default"]["OPTIONS"] |= {"pool": {"min_size": 1, "max_size": _pool, "timeout": 10}}
 
 REDIS_URL = env.text("REDIS_URL") or (_runtime.redis_url if _runtime else "")
 CACHES = {

@@ -1,0 +1,41 @@
+"""manage.py without a hub to talk to: one clear line, never a traceback."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.stack.living import ROOT
+
+
+def manage(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    kept = {key: value for key, value in os.environ.items() if key not in ("DATABASE_URL", "REDIS_URL", "SECRET_KEY")}
+    command = [sys.executable, "manage.py", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=kept | environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("command", [["check_ledger"], ["settle"], ["create_agent_token", "gpu-07"], ["backup", "/tmp/never"], ["migrate"]])
+def test_a_command_without_a_running_stack_says_so_in_one_line(command, tmp_path):
+    done = manage(*command, FLEETWATCH_DATA=str(tmp_path))
+
+    assert done.returncode == 2
+    assert f"fleetwatch: can't reach the database of the stack in {tmp_path}: is it running?" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_database_that_does_not_answer_is_named_without_its_password():
+    done = manage("check_ledger", DATABASE_URL="postgresql://ann:hush-secret@127.0.0.1:1/fleet", REDIS_URL="redis://127.0.0.1:1/0")
+
+    assert done.returncode == 2
+    assert "can't reach the database of DATABASE_URL" in done.stderr
+    assert "hush-secret" not in done.stderr + done.stdout
+
+
+def test_a_damaged_runtime_file_is_said_in_one_line(tmp_path):
+    (tmp_path / "runtime.json").write_text("{")
+
+    done = manage("settle", FLEETWATCH_DATA=str(tmp_path))
+
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "stop FleetWatch and start it again" in done.stderr
