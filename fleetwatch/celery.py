@@ -7,6 +7,7 @@ from celery import Celery
 from celery.platforms import SecurityWarning
 from celery.signals import worker_process_init
 from django.db import connections
+from django.db.backends.postgresql.base import DatabaseWrapper
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleetwatch.settings")
 
@@ -50,8 +51,9 @@ app.conf.update(
 )
 
 
-@worker_process_init.connect
+@worker_process_init.connect  # type: ignore[untyped-decorator]
 def forget_the_parents_pool(**_: object) -> None:
     """A forked worker process opens connections of its own: two processes on one socket would mix their answers."""
     for connection in connections.all(initialized_only=True):
-        connection.close_pool()
+        if isinstance(connection, DatabaseWrapper):
+            connection.close_pool()
