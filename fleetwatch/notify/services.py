@@ -226,7 +226,14 @@ def _send(channel: Channel, message: Message, *, identity: str) -> str:
         config = config_of(channel)
     except secrets.SecretsUnreadableError as error:
         raise TransportError(str(error), permanent=True) from error
-    return transport(channel.kind).send(config, message, identity=identity, allow_private=settings.ALLOW_PRIVATE_WEBHOOKS)
+    try:
+        return transport(channel.kind).send(config, message, identity=identity, allow_private=settings.ALLOW_PRIVATE_WEBHOOKS)
+    except TransportError:
+        raise
+    except Exception as error:
+        # what no transport foresaw keeps no other channel from being served, and is given up like any failure
+        log.exception("transport failed", channel=channel.pk, kind=channel.kind)
+        raise TransportError(f"sending failed unexpectedly ({type(error).__name__}); the log says more") from error
 
 
 def _disable(channel: Channel, reason: str) -> None:

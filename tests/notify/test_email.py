@@ -51,6 +51,13 @@ def test_a_hostile_name_adds_no_header_and_no_markup(smtp):
     assert "<script>x</script>" in mail.get_body(("plain",)).get_content()
 
 
+def test_domains_of_any_script_are_reached(smtp):
+    send(smtp_config(smtp.port, sender="fleet@exämple.com", recipients="ana@bücher.example"))
+
+    assert smtp.script.recipients == [["ana@xn--bcher-kva.example"]]
+    assert smtp.script.senders[0].startswith("FROM:<fleet@xn--exmple-cua.com>")
+
+
 def failing(config: dict[str, str]) -> TransportError:
     with pytest.raises(TransportError) as caught:
         send(config)
@@ -174,6 +181,9 @@ def test_a_metadata_address_is_no_mail_server():
         ({"recipients": " , "}, "recipients", "To is needed"),
         ({"username": "ana"}, "password", "User name and password go together"),
         ({"password": "x"}, "username", "User name and password go together"),
+        ({"username": "ana", "password": "pässword"}, "password", "Password must be of ASCII characters"),
+        ({"username": "änä", "password": "x"}, "username", "User name must be of ASCII characters"),
+        ({"recipients": "ana@" + "ä" * 70 + ".com"}, "recipients", "ana@" + "ä" * 70 + ".com is no e-mail address"),
     ],
 )
 def test_the_form_says_which_setting_is_wrong(changes, field, error):

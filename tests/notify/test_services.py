@@ -144,6 +144,23 @@ def test_a_broken_channel_does_not_hold_up_another(slack, smtp):
 
 
 @pytest.mark.django_db
+def test_a_transport_that_breaks_holds_up_no_other_and_is_given_up(slack, smtp, monkeypatch):
+    channel = slack_channel(slack.url)
+
+    def breaks(*_: object, **__: object) -> str:
+        raise UnicodeEncodeError("ascii", "ä", 0, 1, "ordinal not in range")
+
+    monkeypatch.setattr("fleetwatch.notify.transports.slack.payload", breaks)
+    services.enqueue([channel, email_channel(smtp.port)], message(), key="k", now=NOON)
+
+    first, tested, last = deliver(), services.test_send(channel, NOON), deliver(NOON + services.GIVE_UP_AFTER)
+
+    assert (first["sent"], first["retry"], last["failed"]) == (1, 1, 1)
+    assert not tested.ok
+    assert "UnicodeEncodeError" in tested.text
+
+
+@pytest.mark.django_db
 def test_what_waits_for_a_switched_off_channel_goes_out_when_it_is_back(slack):
     channel = slack_channel(slack.url)
     services.set_enabled(channel, False)

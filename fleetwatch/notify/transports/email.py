@@ -18,6 +18,7 @@ TIMEOUT_S = 15  # per step of the SMTP dialogue
 MAX_SUBJECT = 180
 MAX_RECIPIENTS = 50
 SECURITY = (("starttls", "STARTTLS"), ("tls", "TLS from the start"), ("none", "none (readable on the way)"))
+CREDENTIALS = {"username": "User name", "password": "Password"}
 USUAL_PORT = {"starttls": "587", "tls": "465", "none": "25"}
 
 
@@ -39,7 +40,8 @@ class Email:
     def validate(self, config: Mapping[str, str]) -> Config:
         values, errors = required(self.fields, config)
         values["port"] = values["port"] or USUAL_PORT.get(values["security"], "")
-        recipients = _addresses(values["recipients"])
+        values["sender"] = _ascii_domain(values["sender"])
+        recipients = [_ascii_domain(address) for address in _addresses(values["recipients"])]
         if not values["port"].isdecimal() or not 1 <= int(values["port"]) <= 65535:
             errors["port"] = "Port must be a number from 1 to 65535"
         if values["host"] and not _is_host(values["host"]):
@@ -54,6 +56,8 @@ class Email:
             errors["recipients"] = f"At most {MAX_RECIPIENTS} addresses; use a mailing list for more"
         if bool(values["username"]) != bool(values["password"]):
             errors["password" if values["username"] else "username"] = "User name and password go together"
+        # smtplib sends no others
+        errors |= {name: f"{label} must be of ASCII characters" for name, label in CREDENTIALS.items() if not values[name].isascii()}
         if errors:
             raise ConfigError(errors)
         return {**values, "recipients": ", ".join(recipients)}
@@ -156,12 +160,21 @@ def _addresses(text: str) -> list[str]:
     return list(dict.fromkeys(part.strip() for part in text.replace(";", ",").replace("\n", ",").split(",") if part.strip()))
 
 
+def _ascii_domain(address: str) -> str:
+    """The address with its domain as the network writes it (xn--...); unchanged where that can't be done."""
+    name, sign, domain = address.rpartition("@")
+    try:
+        return f"{name}{sign}{domain.encode('idna').decode()}" if not domain.isascii() else address
+    except UnicodeError:
+        return address
+
+
 def _is_address(text: str) -> bool:
     try:
         validate_email(text)
     except ValidationError:
         return False
-    return True
+    return text.isascii()
 
 
 def _is_host(text: str) -> bool:
