@@ -23,15 +23,16 @@ def refuse(text):
     sys.exit(2)
 
 
-def usable_python():
-    """This interpreter when new enough, else a newer one on PATH."""
+def go_on_with_new_enough_python():
+    """Starts this file again by a newer interpreter on PATH when this one is too old."""
     if sys.version_info[:2] >= OLDEST:
-        return sys.executable
-    for minor in (12, 11, 13, 14):
-        found = shutil.which("python3.%d" % minor)
-        if found:
-            return found
-    return refuse("Python 3.11 or newer is needed, this is %d.%d: install python3.11 and try again" % sys.version_info[:2])
+        return
+    for name in ("python3.12", "python3.11", "python3.13", "python3.14"):
+        for folder in os.environ.get("PATH", "").split(os.pathsep):
+            path = os.path.join(folder, name)
+            if os.access(path, os.X_OK):
+                os.execv(path, [path] + sys.argv)
+    refuse("Python 3.11 or newer is needed, this is %d.%d: install python3.11 and try again" % sys.version_info[:2])
 
 
 def stamp_of(files):
@@ -47,7 +48,7 @@ def make_venv():
     if os.path.exists(python) and subprocess.call([python, "-c", "import pip"], stderr=subprocess.DEVNULL) == 0:
         return python
     shutil.rmtree(VENV, ignore_errors=True)
-    done = subprocess.run([usable_python(), "-m", "venv", VENV], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run([sys.executable, "-m", "venv", VENV], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode != 0:
         shutil.rmtree(VENV, ignore_errors=True)
         if b"ensurepip" in done.stdout or b"No module named venv" in done.stdout:
@@ -95,6 +96,7 @@ def ensure_browser():
 
 
 def main():
+    go_on_with_new_enough_python()
     what = sys.argv[1] if len(sys.argv) > 1 else "run"
     python = make_venv()
     install(python, ["requirements.txt"])
