@@ -8,6 +8,7 @@ from django.db import DataError, InterfaceError, OperationalError
 from django.http import HttpRequest, JsonResponse
 
 from agent.wire import WireError
+from fleetwatch.ingest import requests
 from fleetwatch.ingest.body import TooLargeError
 from fleetwatch.ingest.services import WrongNodeError
 from fleetwatch.ingest.tokens import NodeEnrolledError, UnknownTokenError
@@ -42,6 +43,7 @@ def answers_errors(view: View) -> View:
         try:
             return view(request)
         except REFUSED as error:
+            requests.discard_rest(request)
             return _refusal(error)
 
     return answered

@@ -6,8 +6,11 @@ import msgspec
 from django.http import HttpRequest
 
 from agent.wire import MAX_BYTES, MAX_TIME_MS, WireError
-from fleetwatch.ingest.body import TooLargeError, read_bounded
+from fleetwatch.ingest.body import Readable, TooLargeError, read_bounded
 from fleetwatch.ingest.tokens import UnknownTokenError
+
+# Of a refused request at most this much is read and thrown away: who sends more meets a closed connection.
+MAX_DISCARDED_BYTES = 64 * 1024 * 1024
 
 _decoder = msgspec.json.Decoder()
 
@@ -33,9 +36,24 @@ def read_body(request: HttpRequest, *, limit: int = MAX_BYTES) -> bytes:
     declared = request.META.get("CONTENT_LENGTH") or "0"
     if declared.isdigit() and int(declared) > limit:
         raise TooLargeError(f"the body is larger than {limit} bytes")
-    # Django takes a request without Content-Length for an empty one; the server ends a chunked stream by itself
+    return read_bounded(_stream(request), limit=limit)
+
+
+def discard_rest(request: HttpRequest) -> None:
+    """Reads what is left of the body: a sender that is still writing hears the answer only when all of it was taken."""
+    stream = _stream(request)
+    left = MAX_DISCARDED_BYTES
+    try:
+        while left > 0 and (part := stream.read(1 << 16)):
+            left -= len(part)
+    except OSError:
+        return  # the sender is gone
+
+
+def _stream(request: HttpRequest) -> Readable:
+    """The body. Django takes a request without Content-Length for an empty one; the server ends a chunked stream by itself."""
     is_chunked = "chunked" in request.headers.get("Transfer-Encoding", "").lower()
-    return read_bounded(request.META["wsgi.input"] if is_chunked else request, limit=limit)
+    return request.META["wsgi.input"] if is_chunked else request
 
 
 def decode_json(body: bytes) -> Any:
