@@ -37,6 +37,10 @@ class LogError(Exception):
     """The file can't be replayed; the text says which and why."""
 
 
+class WrongOptionError(LogError, ValueError):
+    """--tz or --start is at fault, not the file."""
+
+
 @dataclass(frozen=True)
 class Options:
     """How to read a file: what it does not say itself."""
@@ -94,7 +98,7 @@ def scan(path: Path, options: Options) -> Log:
 
 
 def zone(name: str) -> tzinfo:
-    """The zone by name or offset. Raises LogError."""
+    """The zone by name or offset. Raises WrongOptionError."""
     match = _OFFSET.fullmatch(name)
     if match is not None:
         sign = -1 if match.group(1) == "-" else 1
@@ -105,16 +109,16 @@ def zone(name: str) -> tzinfo:
         if zoneinfo is not None:
             return zoneinfo.ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise LogError("--tz is %r, expected UTC, +05:30 or a zone such as Europe/Berlin" % name) from error
-    raise LogError("--tz is %r: before Python 3.9 only UTC and offsets such as +05:30 are known" % name)
+        raise WrongOptionError("--tz is %r, expected UTC, +05:30 or a zone such as Europe/Berlin" % name) from error
+    raise WrongOptionError("--tz is %r: before Python 3.9 only UTC and offsets such as +05:30 are known" % name)
 
 
 def moment_ms(text: str, name: str = "UTC") -> int:
-    """Milliseconds of an ISO time; without an offset of its own it is in the named zone. Raises LogError."""
+    """Milliseconds of an ISO time; without an offset of its own it is in the named zone. Raises WrongOptionError."""
     try:
         at = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text))
     except ValueError as error:
-        raise LogError("--start is %r, expected a time such as 2026-11-20T14:00:00Z" % text) from error
+        raise WrongOptionError("--start is %r, expected a time such as 2026-11-20T14:00:00Z" % text) from error
     return round((at if at.tzinfo is not None else at.replace(tzinfo=zone(name))).timestamp() * 1000)
 
 

@@ -105,6 +105,16 @@ def test_bad_arguments_are_one_line_and_status_two(arguments, capsys, monkeypatc
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("flag", ["--tz", "--start"])
+def test_a_zone_or_a_time_that_is_none_is_a_bad_argument(flag, tmp_path, capsys):
+    log = tmp_path / "log.csv"
+    log.write_text("timestamp, index, utilization.gpu [%]\n2026/11/20 13:00:00.000, 0, 5 %\n")
+
+    assert main(["replay", str(log), flag, "nonsense", "--server", "http://127.0.0.1:1", "--token", "t"]) == 2
+
+    assert capsys.readouterr().err.startswith(f"fleetwatch-agent: {flag} is 'nonsense'")
+
+
 @pytest.mark.parametrize("arguments", [["replay", "/nowhere.csv"], ["replay", __file__]])
 def test_nothing_to_read_is_one_line_and_status_one(arguments, capsys):
     assert main([*arguments, "--server", "http://127.0.0.1:1", "--token", "t"]) == 1
