@@ -16,6 +16,7 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import held_by_node
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span, clip
+from fleetwatch.telemetry import retention
 from fleetwatch.telemetry import services as telemetry
 
 FUTURE_MS = 5 * 60_000  # docs/ledger.md: later than this after receipt, and nothing in the batch can be believed
@@ -85,8 +86,9 @@ def _store_facts(node: Node, batch: Batch, *, offset_ms: int, received_at: datet
 
 
 def _register(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime) -> inventory.Registered:
+    since_ms = to_ms(retention.horizon(received_at))
     try:
-        return inventory.register_batch(node, batch, offset_ms=offset_ms, received_at=received_at)
+        return inventory.register_batch(node, batch, offset_ms=offset_ms, received_at=received_at, since_ms=since_ms)
     except inventory.ForeignGPUError as error:
         raise WireError(f"gpus[{error.position}].uuid", str(error)) from error
 

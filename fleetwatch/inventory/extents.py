@@ -6,11 +6,13 @@ from agent.wire import Batch
 from fleetwatch.lib.spans import Span, union
 
 
-def windows_by_gpu(batch: Batch, *, offset_ms: int) -> dict[int, Span]:
-    """Position in batch.gpus -> [start of its first window, end of its last)."""
+def windows_by_gpu(batch: Batch, *, offset_ms: int, since_ms: int = 0) -> dict[int, Span]:
+    """Position in batch.gpus -> [start of its first window, end of its last), of the windows that start at `since_ms` or later."""
     length_ms = batch.window_s * 1000
     extents: dict[int, Span] = {}
     for position, start_ms in zip(batch.windows["gpu"], batch.windows["start_ms"], strict=True):
+        if start_ms + offset_ms < since_ms:
+            continue
         first, last = extents.get(position, (start_ms, start_ms))
         extents[position] = (min(first, start_ms), max(last, start_ms))
     return {position: (first + offset_ms, last + length_ms + offset_ms) for position, (first, last) in extents.items()}

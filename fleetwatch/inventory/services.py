@@ -89,15 +89,16 @@ def register(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime)
     return register_batch(node, batch, offset_ms=offset_ms, received_at=received_at).gpus
 
 
-def register_batch(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime) -> Registered:
+def register_batch(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime, since_ms: int = 0) -> Registered:
     """The batch's GPUs, and the time in which capacity changed through it.
 
     Facts come from the newest batch by (boot_start_ms, sequence), times from the
     earliest and latest window ever seen, so the order of batches does not matter.
+    Windows before `since_ms` are no capacity: their hours are final.
     Needs lock_node. Raises ForeignGPUError when another node is reporting one of the GPUs.
     """
     order = [batch.boot_start_ms, batch.sequence]
-    seen = windows_by_gpu(batch, offset_ms=offset_ms)
+    seen = windows_by_gpu(batch, offset_ms=offset_ms, since_ms=since_ms)
     gpus = _gpus(node, batch, seen)
     family = _with_parents(gpus)
     node_was_ms = node.last_ms

@@ -245,3 +245,24 @@ def test_a_retired_gpu_marks_the_hours_in_which_it_was_no_more():
     assert did == {"retired": 1}
     assert TouchedHour.objects.earliest("hour").hour == from_ms(at(3))
     assert TouchedHour.objects.latest("hour").hour == last
+
+
+def test_windows_of_hours_that_are_final_are_no_capacity(settings):
+    settings.RAW_RETENTION_DAYS = 2
+    store(start_ms=at(8))
+    forget()
+
+    store(sequence=2, start_ms=at(11, 59) + 50_000 - 48 * HOUR_MS, count=3)
+
+    gpu = GPU.objects.get()
+    assert (gpu.first_ms, gpu.last_ms) == (at(12) - 48 * HOUR_MS, at(8) + 30_000)
+    assert TouchedHour.objects.order_by("hour").first().hour == from_ms(at(12) - 48 * HOUR_MS)
+
+
+def test_a_gpu_seen_in_final_hours_alone_never_was_capacity(settings):
+    settings.RAW_RETENTION_DAYS = 2
+
+    store(start_ms=at(8) - 72 * HOUR_MS)
+
+    assert GPU.objects.get().first_ms is None
+    assert touched() == []
