@@ -8,11 +8,11 @@ import numpy as np
 
 from fleetwatch.ledger import activity, timeline, windows
 from fleetwatch.ledger.activity import Activity
-from fleetwatch.ledger.facts import Capacity, Floats, Hold, Ints, Mask, Outage, Question
+from fleetwatch.ledger.facts import Capacity, Floats, Hold, Ints, Mask, Outage, Question, Spans
 from fleetwatch.ledger.shares import largest_remainder, split_holders
 from fleetwatch.ledger.timeline import Atoms
 from fleetwatch.ledger.windows import Pieces
-from fleetwatch.lib.spans import union
+from fleetwatch.lib.spans import difference, union
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,22 @@ NO_PIECES = Pieces(*(np.zeros(0, dtype=np.int64),) * 3)
 
 
 @dataclass(frozen=True, slots=True)
+class _WholeGPU:
+    """A hold on a GPU, as it counts for one of its instances."""
+
+    gpu_id: int
+    job_id: int
+    kind: str
+    share: float | None
+    spans: Spans
+
+    @classmethod
+    def left(cls, held: Hold, taken: Spans) -> "_WholeGPU":
+        """The hold in the time in which the instance itself is given to nobody."""
+        return cls(held.gpu_id, held.job_id, held.kind, held.share, difference(held.spans, taken))
+
+
+@dataclass(frozen=True, slots=True)
 class _Family:
     question: Question
     gpu: Capacity
@@ -144,7 +160,13 @@ class _Family:
         return np.asarray((row >= 0) & ((unseen == 0) | (unseen == activity.NO_SIGNAL)))
 
     def _holdings(self, one: Capacity) -> list[Hold]:
-        return [held for held in self.question.holdings if held.gpu_id == one.gpu_id]
+        """Its own; who was given the whole GPU holds its instances too, while nobody was given those."""
+        own = [held for held in self.question.holdings if held.gpu_id == one.gpu_id]
+        if one is self.gpu:
+            return own
+        taken = union(span for held in own for span in held.spans)
+        whole = [_WholeGPU.left(held, taken) for held in self.question.holdings if held.gpu_id == self.gpu.gpu_id]
+        return own + [held for held in whole if held.spans]
 
     def _outages(self, one: Capacity) -> list[Outage]:
         """Its own, and those of the GPU that it is a part of."""

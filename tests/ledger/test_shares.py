@@ -93,6 +93,16 @@ def test_each_instance_has_its_own_state():
     assert totals(judged, "gpu_id", "state") == {(10, "idle"): HOUR // 4, (11, "free"): HOUR // 2, (1, "free"): HOUR // 4}
 
 
+def test_who_was_given_the_whole_gpu_holds_its_instances_while_nobody_was_given_those():
+    half = T0 + HOUR // 2
+    holdings = [Held(ALL, gpu_id=1, job_id=1), Held([(half, T0 + HOUR)], gpu_id=10, job_id=10)]
+
+    judged = mig(0.25, 0.5, holdings=holdings, parent_says=BUSY).judge()
+
+    assert totals(judged, "gpu_id", "job_id") == {(10, 1): HOUR // 8, (10, 10): HOUR // 8, (11, 1): HOUR // 2, (1, 1): HOUR // 4}
+    assert totals(judged) == {"useful": HOUR}
+
+
 def test_energy_is_read_from_the_parent_once():
     judged = mig(0.25, 0.5, says=BUSY | {"energy_j": 4_700.0}).judge()
 
