@@ -65,7 +65,7 @@ def _fleet(params: Params, period: Period) -> Chart:
         raise NoSuchChartError(metric)
     heat = maps.heat_map(metric, period.interval, period.zone)
     title = f"{maps.METRICS[metric].label} of every GPU"
-    figure = figures.state_map(heat) if metric == "state" else figures.metric_map(heat, metric=metric)
+    figure = figures.state_map(heat) if metric == "state" else figures.metric_map(heat)
     columns = ["GPU", *(_text(start) for start in heat.starts)]
     rows = [[label, *(_map_cell(metric, cell) for cell in cells)] for label, cells in zip(heat.labels, heat.cells, strict=True)]
     return Chart(title, figure, columns, rows)
@@ -89,13 +89,13 @@ class _Metric:
 METRICS = {
     "gpu-util": _Metric(
         "Utilisation",
-        (("util_mean", "kernel running", "accent"), ("sm_active", "SM active", "useful"), ("tensor_active", "tensor active", "orphaned")),
+        (("util_mean", "kernel running", "accent"), ("sm_active", "SM active", "ink"), ("tensor_active", "tensor active", "ink-3")),
         ".0%",
     ),
-    "gpu-power": _Metric("Power", (("power_w", "board power", "stalled"),), ".0f", " W"),
-    "gpu-memory": _Metric("Memory used", (("memory_used_bytes", "memory", "starting"),), ".0f", " GiB", 1 / 1024**3),
+    "gpu-power": _Metric("Power", (("power_w", "board power", "accent"),), ".0f", " W"),
+    "gpu-memory": _Metric("Memory used", (("memory_used_bytes", "memory", "accent"),), ".0f", " GiB", 1 / 1024**3),
     "gpu-temperature": _Metric(
-        "Temperature", (("temperature_c", "GPU", "idle"), ("memory_temperature_c", "memory", "orphaned")), ".0f", " °C"
+        "Temperature", (("temperature_c", "GPU", "accent"), ("memory_temperature_c", "memory", "ink-3")), ".0f", " °C"
     ),
 }
 

@@ -13,9 +13,8 @@ from fleetwatch.dashboard import words
 Figure = dict[str, Any]
 Value = float | None
 
-AREA_MAX_BARS = 62  # up to two months of days are bars: a day is one figure, not a slope
-# metric -> token of the full colour
-METRIC_TOKENS = {"util": "useful", "power": "stalled", "memory": "starting"}
+MAX_BARS = 62  # up to so many, an hour or a day is a bar: it is one figure, not a slope
+STEP_MS = {"hour": 3_600_000, "day": 86_400_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +38,25 @@ class HeatMap:
 
 
 def dollars_by_state(starts: Sequence[datetime], dollars: Mapping[str, Sequence[float]], *, step: str) -> Figure:
-    """Stacked dollars per hour (an area) or per day (bars), the states in their order from below."""
+    """Stacked dollars per hour or per day, the states in their order from below: bars, or an area where they would be too many."""
     x = [_iso(start) for start in starts]
-    unit = "hour" if step == "hour" else "day"
     traces = []
     for state in words.STATES:
         y = list(dollars.get(state.name, ()))
         if not any(y):
             continue
-        common = {"name": state.label, "x": x, "y": y, "meta": {"token": state.name}, "hovertemplate": "%{y:$,.2f}"}
-        if step == "day" and len(x) <= AREA_MAX_BARS:
-            traces.append(common | {"type": "bar", "marker": {"pattern": _pattern(state.name)}})
+        common: Figure = {"name": state.label, "x": x, "y": y, "meta": {"token": state.name}, "hovertemplate": "%{y:$,.2f}"}
+        if len(x) <= MAX_BARS:
+            # the bar stands over its hour or day, not around its beginning
+            place: Figure = {"xperiod": STEP_MS[step], "xperiodalignment": "middle", "xhoverformat": _HOVER[step]}
+            traces.append(common | place | {"type": "bar", "marker": {"pattern": _pattern(state.name)}})
         else:
             traces.append(
                 common
                 | {"type": "scatter", "mode": "lines", "stackgroup": "states", "line": {"width": 0}, "fillpattern": _pattern(state.name)}
             )
-    layout = _layout(starts, y_format="$,.3~s", hover="x unified") | {"barmode": "stack", "bargap": 0.25}
-    layout["meta"] = {"y": f"dollars per {unit}"}
+    layout = _layout(starts, y_format="$,.3~s", hover="x unified") | {"barmode": "stack", "bargap": 0.2}
+    layout["meta"] = {"y": f"dollars per {step}"}
     return {"data": traces, "layout": layout}
 
 
@@ -68,10 +68,10 @@ def state_map(heat: HeatMap) -> Figure:
     return {"data": [trace], "layout": _map_layout(heat)}
 
 
-def metric_map(heat: HeatMap, *, metric: str) -> Figure:
-    """GPU × time from light (0) to full colour (1); the metrics are ratios."""
+def metric_map(heat: HeatMap) -> Figure:
+    """GPU × time from grey (0) to the accent (1), for ratios: the states' own colours stay theirs."""
     trace = _heat(heat) | {"zmin": 0, "zmax": 1, "hovertemplate": "%{y}<br>%{x}<br>%{z:.0%}<extra></extra>"}
-    trace["meta"] |= {"ramp": METRIC_TOKENS[metric]}
+    trace["meta"] |= {"ramp": "accent"}
     return {"data": [trace], "layout": _map_layout(heat)}
 
 
@@ -94,8 +94,13 @@ def series(starts: Sequence[datetime], lines: Sequence[Line], *, y_format: str, 
     ]
     layout = _layout(starts, y_format=y_format, hover="x unified", suffix=unit)
     layout["yaxis"] |= {"rangemode": "tozero"} | ({"range": [0, top]} if top else {})
-    layout["showlegend"] = len(lines) > 1
+    if len(lines) > 1:
+        layout |= {"showlegend": True, "margin": layout["margin"] | {"t": 34}}
     return {"data": traces, "layout": layout}
+
+
+# how a unified hover names a bar's time: where its period begins
+_HOVER = {"hour": "%a %-d %b, %H:%M", "day": "%a %-d %b"}
 
 
 def _iso(moment: datetime) -> str:
@@ -155,5 +160,5 @@ def _layout(starts: Sequence[datetime], *, y_format: str, hover: str, suffix: st
             "hoverformat": "%a %-d %b, %H:%M",
         },
         "yaxis": {"tickformat": y_format, "ticksuffix": suffix, "nticks": 5, "fixedrange": True, "zeroline": False},
-        "legend": {"orientation": "h", "y": 1.12, "x": 0},
+        "legend": {"orientation": "h", "y": 1.04, "yanchor": "bottom", "x": 0},
     }

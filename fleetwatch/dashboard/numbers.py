@@ -95,6 +95,15 @@ def kilowatt_hours(energy_j: float | None) -> str:
     return UNKNOWN if energy_j is None else f"{_significant(_decimal(energy_j) / 3_600_000):,} kWh"
 
 
+def short(value: float | str | None) -> str:
+    """A bare number for a table: 0, 0.325, 13.14, 1,204.50; a word stays, what is not known is empty."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if value == 0:
+        return "0"
+    return f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3g}"
+
+
 def _round(value: Decimal, digits: int) -> Decimal:
     rounded = value.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
     return rounded if digits >= 0 else rounded.quantize(Decimal(1))

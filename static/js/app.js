@@ -29,7 +29,14 @@ document.querySelector("[data-theme-form]")?.addEventListener("submit", (event) 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
-  await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent.trim());
+  const source = document.getElementById(button.dataset.copy);
+  // browsers lend the clipboard to HTTPS and localhost only; elsewhere the text is selected, ready for Ctrl-C
+  if (!navigator.clipboard) {
+    getSelection().selectAllChildren(source);
+    button.textContent = "Selected: press Ctrl-C";
+    return;
+  }
+  await navigator.clipboard.writeText(source.textContent.trim());
   button.textContent = "Copied";
   setTimeout(() => { button.textContent = "Copy"; }, 1500);
 });

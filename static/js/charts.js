@@ -24,7 +24,7 @@ function steps(names) {
 }
 
 function ramp(name) {
-  return [[0, token("soft")], [1, token(name)]];
+  return [[0, token("nothing")], [1, token(name)]];
 }
 
 function paint(trace) {
@@ -42,7 +42,10 @@ function paint(trace) {
   return { ...trace, line: { ...trace.line, color: colour } };
 }
 
-function dress(layout, width) {
+/** As many names of rows as fit under each other. */
+const names = (axis, height) => (axis.type === "category" ? { ...axis, nticks: Math.max(4, Math.floor((height - 40) / 17)) } : axis);
+
+function dress(layout, width, height) {
   const axis = { gridcolor: token("line"), linecolor: token("line"), tickfont: { size: 11, color: token("ink-3") }, zerolinecolor: token("line") };
   return {
     ...layout,
@@ -51,7 +54,7 @@ function dress(layout, width) {
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: token("ink-2") },
     hoverlabel: { bgcolor: token("card"), bordercolor: token("line-strong"), font: { size: 12, color: token("ink") } },
     xaxis: { ...axis, tickangle: 0, ...layout.xaxis, nticks: width < 420 ? 4 : layout.xaxis.nticks },
-    yaxis: { ...axis, ...layout.yaxis },
+    yaxis: { ...axis, ...names(layout.yaxis, height) },
   };
 }
 
@@ -63,7 +66,7 @@ async function draw(el) {
     return;
   }
   note?.remove();
-  await Plotly.react(el, data.map(paint), dress(layout, el.clientWidth), CONFIG);
+  await Plotly.react(el, data.map(paint), dress(layout, el.clientWidth, el.clientHeight), CONFIG);
   el.dataset.drawn = "yes";
   if (el.isWired) return;
   el.isWired = true;

@@ -24,23 +24,32 @@ def test_dollars_are_stacked_in_the_order_of_the_states():
     assert [trace["name"] for trace in figure["data"]] == ["Useful", "Idle"]
     assert figure["data"][0]["x"] == ["2026-11-20T00:00:00", "2026-11-20T01:00:00", "2026-11-20T02:00:00"]
     assert figure["data"][1]["y"] == [1.0, 0.0, 2.0]
+    assert figure["layout"]["barmode"] == "stack"
+
+
+def test_many_hours_are_an_area():
+    hours = [START + timedelta(hours=number) for number in range(63)]
+
+    figure = valid(figures.dollars_by_state(hours, {"idle": [1.0] * 63, "free": [1.0] * 63}, step="hour"))
+
     assert {trace["stackgroup"] for trace in figure["data"]} == {"states"}
+    assert figure["data"][1]["fillpattern"]["shape"]
 
 
-def test_days_are_bars():
+def test_a_day_is_a_bar_over_the_whole_day():
     days = [START + timedelta(days=number) for number in range(3)]
 
     figure = valid(figures.dollars_by_state(days, {"useful": [1.0, 2.0, 3.0]}, step="day"))
 
     assert figure["data"][0]["type"] == "bar"
-    assert figure["layout"]["barmode"] == "stack"
+    assert figure["data"][0]["xperiod"] == 86_400_000
 
 
 @pytest.mark.parametrize("state", ["free", "unobserved"])
 def test_what_is_nobodys_is_hatched(state):
     trace = valid(figures.dollars_by_state(HOURS, {state: [1.0, 1.0, 1.0]}, step="hour"))["data"][0]
 
-    assert trace["fillpattern"]["shape"]
+    assert trace["marker"]["pattern"]["shape"]
     assert trace["meta"] == {"token": state}
 
 
@@ -69,7 +78,7 @@ def test_every_state_has_one_step_of_the_maps_colours():
 
 
 def test_a_metrics_map_goes_from_nothing_to_all():
-    trace = valid(figures.metric_map(HeatMap(["a"], HOURS, [[0.0, 0.5, None]]), metric="util"))["data"][0]
+    trace = valid(figures.metric_map(HeatMap(["a"], HOURS, [[0.0, 0.5, None]])))["data"][0]
 
     assert (trace["zmin"], trace["zmax"]) == (0, 1)
-    assert trace["meta"] == {"links": [], "ramp": "useful"}
+    assert trace["meta"] == {"links": [], "ramp": "accent"}

@@ -1,5 +1,6 @@
 """Numbers, state bars and links for templates. Every number has its unit and its exact value as title."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -10,6 +11,7 @@ from zoneinfo import ZoneInfo
 from django import template
 from django.db.models import Model
 from django.template.context import Context
+from django.utils.html import format_html_join
 
 from fleetwatch.dashboard import bars, numbers, words
 from fleetwatch.lib.intervals import from_ms, to_ms
@@ -37,6 +39,12 @@ def money(amount: Decimal | None) -> dict[str, str]:
 def hours(gpu_ms: int | None) -> dict[str, str]:
     """GPU-hours, the exact value on hover."""
     return {"text": numbers.gpu_hours(gpu_ms), "exact": numbers.gpu_hours_exact(gpu_ms)}
+
+
+@register.inclusion_tag("dashboard/_number.html")
+def figure(value: float | str | None) -> dict[str, str]:
+    """A cell of a chart's table, short, the exact value on hover; what is not known is empty."""
+    return {"text": numbers.short(value), "exact": "" if value is None else str(value)}
 
 
 @register.inclusion_tag("dashboard/_statebar.html")
@@ -80,6 +88,19 @@ def inside(label: str) -> str:
 def count(number: int) -> str:
     """1,302."""
     return f"{number:,}"
+
+
+@register.filter
+def did(counts: Mapping[str, Any]) -> str:
+    """What a run did, without what it did not: "batches 464, windows 1,415,696"; "nothing to do"."""
+    done = [f"{name.replace('_', ' ')} {f'{value:,}' if isinstance(value, int) else value}" for name, value in counts.items() if value]
+    return ", ".join(done) or "nothing to do"
+
+
+@register.filter
+def breakable(name: str) -> str:
+    """A dotted name that may break behind its dots and underscores, and not within a word."""
+    return format_html_join("", "{}<wbr>", ((part,) for part in re.findall(r"[^._]+[._]?|[._]", name)))
 
 
 @register.filter

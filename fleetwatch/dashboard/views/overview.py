@@ -1,5 +1,6 @@
 """The overview, and the line of it that stays live."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -48,12 +49,15 @@ def overview(request: HttpRequest) -> HttpResponse:
         return redirect("welcome")
     period = read_period(request)
     groups = costs.totals_by(period.interval, "job")
+    jobs = [group for group in groups if group.key]
+    owners = selectors.owners(group.key for group in jobs)
     totals = together([group.totals for group in groups])
     incidents = open_incidents()
     context = {
         "totals": totals,
         "change": _change(totals, costs.totals(period.previous)),
-        "breakdowns": _breakdowns([group for group in groups if group.key]),
+        "breakdowns": _breakdowns(jobs, owners),
+        "owners": owners,
         "worst": _worst_gpus(period.now),
         "incidents": incidents[:TOP],
         "incident_count": len(incidents),
@@ -96,9 +100,8 @@ class Breakdown:
     rest: int
 
 
-def _breakdowns(jobs: list[Group]) -> list[Breakdown]:
+def _breakdowns(jobs: list[Group], owners: Mapping[str, selectors.Owner]) -> list[Breakdown]:
     """The top wasters by team, user and job, from the groups by job."""
-    owners = selectors.owners(group.key for group in jobs)
     teams = regrouped(jobs, lambda group: owners[group.key].team_line)
     users = regrouped(jobs, lambda group: owners[group.key].user_line)
     kinds = (("team", "Teams", teams), ("user", "Users", users), ("job", "Jobs", jobs))
