@@ -2,8 +2,9 @@
 
 from django.conf import settings
 
+from fleetwatch.ingest import agent_package
+
 
 def install_command(token: str) -> str:
     """Installs an agent from this server and lets it in by an enrolment or agent token."""
-    server = settings.PUBLIC_URL
-    return f"curl -fsSL {server}/agent/install.sh | sudo sh -s -- --server {server} --token {token}"
+    return agent_package.install_command(settings.PUBLIC_URL, token)

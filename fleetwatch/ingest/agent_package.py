@@ -33,6 +33,11 @@ pynvml.py   nvidia-ml-py {version}, Copyright (c) NVIDIA Corporation, BSD 3-clau
 """
 
 
+def install_command(server: str, token: str) -> str:
+    """The line that people paste on a GPU host: installs an agent from `server` and lets it in by an enrolment or agent token."""
+    return f"curl -fsSL {server}/agent/install.sh | sudo sh -s -- --server {server} --token {token}"
+
+
 @cache
 def build() -> bytes:
     """The file: Python >= 3.8 runs it. The same sources give the same bytes. Kept for the life of the process."""

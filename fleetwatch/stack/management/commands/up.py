@@ -12,6 +12,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from fleetwatch.ingest.agent_package import install_command
 from fleetwatch.lib import env
 from fleetwatch.stack import folder, plan, postgres, redis
 from fleetwatch.stack.gpu_host import has_nvidia_driver
@@ -153,9 +154,10 @@ class Up:
         say("fleetwatch", f"log in    {facts['login']}")
         say("fleetwatch", f"commands  FLEETWATCH_DATA={self.data} python manage.py check_ledger")
         if not self.is_demo:
+            say("fleetwatch", f"add hosts {install_command(self.public_url, 'TOKEN')}")
             say(
                 "fleetwatch",
-                f"add hosts with the command on {self.public_url}/settings (FLEETWATCH_PUBLIC_URL and HOST= say how they reach this one)",
+                f"          TOKEN: {self.public_url}/settings; HOST= and FLEETWATCH_PUBLIC_URL= let other hosts reach this one",
             )
         say("fleetwatch", "Ctrl-C stops all of it")
 
