@@ -4,6 +4,7 @@ Figures are sums of ledger entries, which are cut at UTC hours and at the organi
 midnight: an interval is widened outwards to such cuts, and covered() says to which.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -90,12 +91,14 @@ def dollars_over_time(interval: Interval, step: str, *, scope: Scope = EVERYTHIN
     """
     if step not in ("hour", "day"):
         raise ValueError(f"step is hour or day, not {step!r}")
-    cells_by_start: dict[datetime | None, list[_Cell]] = defaultdict(list)
-    for cell in _cells(interval, scope=scope, step=step):
-        cells_by_start[cell.bucket].append(cell)
     organisation_zone = zone()
     starts = cuts.steps(cuts.outward(interval, organisation_zone), step, organisation_zone)
-    return [Bucket(start, _sum(cells_by_start.get(start, ()))) for start in starts]
+    parts: list[list[_Cell]] = [[] for _ in starts]
+    for cell in _cells(interval, scope=scope, step=step):
+        if cell.bucket is not None:
+            # by order, not by equality: of a midnight that comes twice (clocks set back over it) Postgres names the second
+            parts[bisect_right(starts, cell.bucket) - 1].append(cell)
+    return [Bucket(start, _sum(part)) for start, part in zip(starts, parts, strict=True)]
 
 
 def covered(interval: Interval) -> Interval:

@@ -276,6 +276,18 @@ def test_days_are_the_organisations_also_when_the_clock_changes():
     assert [(bucket.start, bucket.totals.capacity_ms // HOUR_MS) for bucket in buckets] == [(start, 25), (start + timedelta(hours=25), 1)]
 
 
+def test_a_day_whose_midnight_comes_twice_keeps_its_hours():
+    use_zone("Atlantic/Azores")
+    start = datetime(2026, 10, 25, tzinfo=UTC)  # an hour later the clock is set back from 01:00 to 00:00
+    gpu = a_gpu()
+    for hour in range(26):
+        an_entry(gpu, start=start + timedelta(hours=hour))
+
+    buckets = dollars_over_time(Interval(start, start + timedelta(hours=26)), "day")
+
+    assert [(bucket.start, bucket.totals.capacity_ms // HOUR_MS) for bucket in buckets] == [(start, 25), (start + timedelta(hours=25), 1)]
+
+
 def test_days_of_a_half_hour_zone_begin_at_its_midnight():
     use_zone("Asia/Kolkata")
     gpu = a_gpu()
