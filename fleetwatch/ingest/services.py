@@ -11,6 +11,7 @@ from agent.wire import Batch, WireError
 from fleetwatch.inventory import services as inventory
 from fleetwatch.inventory.extents import newest_ms, oldest_ms
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.inventory.moves import ForeignGPUError
 from fleetwatch.jobs import services as jobs
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import held_by_node
@@ -82,6 +83,8 @@ def _store_facts(node: Node, batch: Batch, *, offset_ms: int, received_at: datet
     touched += _event_spans(node, batch, offset_ms=offset_ms)
     touched += _held_spans(node, gpus, held)
     telemetry.touch_hours(node.pk, touched, received_at=received_at)
+    for former_node_id, span in registered.ended:
+        telemetry.touch_hours(former_node_id, [span], received_at=received_at)
     _touch_jobs_of_new_kind(stored_jobs, received_at=received_at)
 
 
@@ -89,7 +92,7 @@ def _register(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime
     since_ms = to_ms(retention.horizon(received_at))
     try:
         return inventory.register_batch(node, batch, offset_ms=offset_ms, received_at=received_at, since_ms=since_ms)
-    except inventory.ForeignGPUError as error:
+    except ForeignGPUError as error:
         raise WireError(f"gpus[{error.position}].uuid", str(error)) from error
 
 

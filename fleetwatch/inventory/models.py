@@ -25,7 +25,10 @@ class Node(models.Model):
 
 
 class GPU(models.Model):
-    """One GPU or MIG instance, by UUID for ever. An instance has a parent and is no capacity of its own."""
+    """One GPU or MIG instance, by UUID for ever. An instance has a parent and is no capacity of its own.
+
+    A GPU that moved to another node leaves a retired row with the former one (inventory/moves.py).
+    """
 
     uuid = models.CharField(max_length=96, unique=True)
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="gpus")

@@ -13,6 +13,7 @@ from agent.wire import Batch
 from fleetwatch.inventory.extents import Capacity, newest_ms, windows_by_gpu
 from fleetwatch.inventory.gpu_models import facts_for
 from fleetwatch.inventory.models import GPU, GPUModel, Node
+from fleetwatch.inventory.moves import Taken, is_former, take
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span, union
 
@@ -35,14 +36,18 @@ EXTEND_GPUS = """
 UPDATE inventory_gpu AS gpu
 SET first_ms = LEAST(gpu.first_ms, seen.first_ms),
     last_ms = GREATEST(gpu.last_ms, seen.last_ms),
-    retired_ms = CASE WHEN seen.last_ms > gpu.retired_ms THEN NULL ELSE gpu.retired_ms END,
+    retired_ms = CASE
+        WHEN seen.last_ms <= gpu.retired_ms THEN gpu.retired_ms
+        WHEN gpu.retired_ms IS NOT NULL AND seen.is_former THEN seen.last_ms
+    END,
     facts_order = seen.facts_order
 FROM (
     SELECT
         unnest(%(ids)s::bigint[]) AS id,
         unnest(%(first)s::bigint[]) AS first_ms,
         unnest(%(last)s::bigint[]) AS last_ms,
-        unnest(%(orders)s::text[])::jsonb AS facts_order
+        unnest(%(orders)s::text[])::jsonb AS facts_order,
+        unnest(%(former)s::boolean[]) AS is_former
 ) AS seen
 WHERE gpu.id = seen.id
 """
@@ -50,20 +55,16 @@ WHERE gpu.id = seen.id
 log = structlog.get_logger(__name__)
 
 
-class ForeignGPUError(ValueError):
-    """The batch names a GPU that another node is reporting; `position` is its place in the batch."""
-
-    def __init__(self, position: int, uuid: str, node_name: str) -> None:
-        super().__init__(f"{uuid} is reported by node {node_name}; two agents on one machine, or a copied UUID")
-        self.position = position
-
-
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The batch's GPUs by position in batch.gpus, and the time in which capacity changed."""
+    """The batch's GPUs by position in batch.gpus, and the time in which capacity changed.
+
+    `ended`: (node id, time) in which capacity ended on nodes that GPUs of the batch moved away from.
+    """
 
     gpus: dict[int, GPU]
     grown: list[Span]
+    ended: list[tuple[int, Span]]
 
 
 def node_by_name(name: str) -> Node:
@@ -99,7 +100,7 @@ def register_batch(node: Node, batch: Batch, *, offset_ms: int, received_at: dat
     """
     order = [batch.boot_start_ms, batch.sequence]
     seen = windows_by_gpu(batch, offset_ms=offset_ms, since_ms=since_ms)
-    gpus = _gpus(node, batch, seen)
+    gpus, ended = _gpus(node, batch, seen)
     family = _with_parents(gpus)
     node_was_ms = node.last_ms
     before = {gpu_id: _capacity(gpu, node.last_ms) for gpu_id, gpu in family.items()}
@@ -111,25 +112,47 @@ def register_batch(node: Node, batch: Batch, *, offset_ms: int, received_at: dat
     if node_was_ms is not None and node.last_ms is not None:
         # the node's GPUs that this batch does not name live as long as the node
         grown = union([*grown, (node_was_ms, node.last_ms)])
-    return Registered(gpus, grown)
+    return Registered(gpus, grown, ended)
 
 
-def _gpus(node: Node, batch: Batch, seen: dict[int, Span]) -> dict[int, GPU]:
-    """A row for every GPU of the batch, by position; made where it is new, with its parent."""
+def _gpus(node: Node, batch: Batch, seen: dict[int, Span]) -> tuple[dict[int, GPU], list[tuple[int, Span]]]:
+    """A row of this node for every GPU of the batch, by position, made where it is new, with its parent; and what ended elsewhere."""
     uuids = {gpu["uuid"] for gpu in batch.gpus} | {gpu["parent_uuid"] for gpu in batch.gpus if gpu.get("parent_uuid")}
     rows = _rows(uuids)
     if missing := uuids - rows.keys():
         # sorted, so that two nodes that name the same new UUIDs wait for each other and do not deadlock
         GPU.objects.bulk_create([GPU(uuid=uuid, node=node) for uuid in sorted(missing)], ignore_conflicts=True)
         rows = _rows(uuids)
-    for position, item in enumerate(batch.gpus):
-        _check_owner(node, rows[item["uuid"]], position=position, seen=seen.get(position))
-    for item in batch.gpus:
-        parent = rows.get(item.get("parent_uuid") or "")
-        if parent is not None and parent.pk != rows[item["uuid"]].pk and rows[item["uuid"]].parent_id != parent.pk:
-            rows[item["uuid"]].parent = parent
-            rows[item["uuid"]].save(update_fields=["parent"])
-    return {position: rows[item["uuid"]] for position, item in enumerate(batch.gpus)}
+    parents = _parents(batch, rows)
+    taken = _taken(node, batch, rows, parents, seen)
+    for uuid, parent_uuid in parents.items():
+        own, parent = taken[uuid].gpu, taken[parent_uuid].gpu
+        if parent.pk not in (own.pk, own.parent_id):
+            own.parent = parent
+            own.save(update_fields=["parent"])
+    ended = [one.ended for one in taken.values() if one.ended is not None]
+    return {position: taken[item["uuid"]].gpu for position, item in enumerate(batch.gpus)}, ended
+
+
+def _parents(batch: Batch, rows: dict[str, GPU]) -> dict[str, str]:
+    """UUID of an instance -> that of the GPU it is a part of, as the batch says it or as it is known."""
+    named = {item["uuid"]: item.get("parent_uuid") for item in batch.gpus}
+    known = {uuid: parent.uuid for uuid in named if (parent := rows[uuid].parent) is not None and not is_former(parent)}
+    return {uuid: whole for uuid in named if (whole := named[uuid] or known.get(uuid))}
+
+
+def _taken(node: Node, batch: Batch, rows: dict[str, GPU], parents: dict[str, str], seen: dict[int, Span]) -> dict[str, Taken]:
+    """This node's row by UUID, of the batch's GPUs and of the parents that it does not name; a parent is seen where a part of it is."""
+    places: dict[str, list[int]] = {item["uuid"]: [place] for place, item in enumerate(batch.gpus)}
+    for place, item in enumerate(batch.gpus):
+        if item["uuid"] in parents:
+            places.setdefault(parents[item["uuid"]], []).append(place)
+    taken = {}
+    for uuid, at in places.items():
+        spans = [seen[place] for place in at if place in seen]
+        extent = (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
+        taken[uuid] = take(node, rows[uuid], position=at[0], seen=extent)
+    return taken
 
 
 def _rows(uuids: set[str]) -> dict[str, GPU]:
@@ -144,18 +167,6 @@ def _rows(uuids: set[str]) -> dict[str, GPU]:
         if gpu.parent_id is not None:
             gpu.parent = by_id.get(gpu.parent_id)
     return rows
-
-
-def _check_owner(node: Node, gpu: GPU, *, position: int, seen: Span | None) -> None:
-    """A GPU moves to the node only after its former node fell silent about it."""
-    if gpu.node_id == node.pk:
-        gpu.node = node
-        return
-    if seen is None or (gpu.last_ms is not None and seen[0] < gpu.last_ms):
-        raise ForeignGPUError(position, gpu.uuid, gpu.node.name)
-    log.info("gpu moved", gpu=gpu.uuid, was=gpu.node.name, now=node.name)
-    gpu.node = node
-    gpu.save(update_fields=["node"])
 
 
 def _with_parents(gpus: dict[int, GPU]) -> dict[int, GPU]:
@@ -216,7 +227,7 @@ def _extend(family: dict[int, GPU], extents: dict[int, Span], *, order: list[int
             gpu.first_ms = extent[0] if gpu.first_ms is None else min(gpu.first_ms, extent[0])
             gpu.last_ms = extent[1] if gpu.last_ms is None else max(gpu.last_ms, extent[1])
             if gpu.retired_ms is not None and extent[1] > gpu.retired_ms:
-                gpu.retired_ms = None
+                gpu.retired_ms = gpu.last_ms if is_former(gpu) else None
         if was != (gpu.first_ms, gpu.last_ms, gpu.retired_ms, gpu.facts_order):
             moved.append(gpu)
     if moved:
@@ -232,6 +243,7 @@ def _write_extents(gpus: list[GPU]) -> None:
                 "first": [gpu.first_ms for gpu in gpus],
                 "last": [gpu.last_ms for gpu in gpus],
                 "orders": [json.dumps(gpu.facts_order) for gpu in gpus],
+                "former": [is_former(gpu) for gpu in gpus],
             },
         )
 

@@ -5,7 +5,7 @@ from io import StringIO
 
 import pytest
 from django.core.management import call_command
-from django.db.models import F
+from django.db.models import F, Sum
 
 from fleetwatch.ledger.check import unbalanced
 from fleetwatch.ledger.models import Entry, Run
@@ -112,3 +112,14 @@ def test_bad_arguments_are_refused_with_one_clear_line(arguments):
     assert status == 2
     assert "--from" in err
     assert err.count("\n") == 1
+
+
+def test_a_gpu_that_moved_is_billed_once_and_its_past_stays(posted):
+    moved = Sender("n2").batch(T0 + 2 * 3_600_000, *[BUSY] * 60)
+    moved["gpus"][0]["uuid"] = "GPU-n1-0"
+
+    post(moved)
+
+    assert unbalanced(hour(-1), hour(4), now=NOW) == []
+    assert Entry.objects.filter(node__name="n1").aggregate(ms=Sum("gpu_ms")) == {"ms": 3_600_000}
+    assert Entry.objects.filter(node__name="n2").aggregate(ms=Sum("gpu_ms")) == {"ms": 3_600_000}
