@@ -14,6 +14,7 @@ Figure = dict[str, Any]
 Value = float | None
 
 MAX_BARS = 62  # up to so many, an hour or a day is a bar: it is one figure, not a slope
+BAR_SHARE = 0.84  # of its hour or day; the rest is air
 STEP_MS = {"hour": 3_600_000, "day": 86_400_000}
 
 
@@ -48,14 +49,15 @@ def dollars_by_state(starts: Sequence[datetime], dollars: Mapping[str, Sequence[
         common: Figure = {"name": state.label, "x": x, "y": y, "meta": {"token": state.name}, "hovertemplate": "%{y:$,.2f}"}
         if len(x) <= MAX_BARS:
             # the bar stands over its hour or day, not around its beginning
-            place: Figure = {"xperiod": STEP_MS[step], "xperiodalignment": "middle", "xhoverformat": _HOVER[step]}
+            width_ms = STEP_MS[step] * BAR_SHARE
+            place: Figure = {"width": width_ms, "offset": (STEP_MS[step] - width_ms) / 2, "xhoverformat": _HOVER[step]}
             traces.append(common | place | {"type": "bar", "marker": {"pattern": _pattern(state.name)}})
         else:
             traces.append(
                 common
                 | {"type": "scatter", "mode": "lines", "stackgroup": "states", "line": {"width": 0}, "fillpattern": _pattern(state.name)}
             )
-    layout = _layout(starts, y_format="$,.3~s", hover="x unified") | {"barmode": "stack", "bargap": 0.2}
+    layout = _layout(starts, y_format="$,.3~s", hover="x unified") | {"barmode": "stack"}
     layout["meta"] = {"y": f"dollars per {step}"}
     return {"data": traces, "layout": layout}
 
@@ -99,7 +101,7 @@ def series(starts: Sequence[datetime], lines: Sequence[Line], *, y_format: str, 
     return {"data": traces, "layout": layout}
 
 
-# how a unified hover names a bar's time: where its period begins
+# how a hover names a bar: by where its hour or day begins
 _HOVER = {"hour": "%a %-d %b, %H:%M", "day": "%a %-d %b"}
 
 

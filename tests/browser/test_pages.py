@@ -1,4 +1,7 @@
-"""Every page, light and dark, wide and narrow: no console error, no policy violation, no failed request, no sideways scroll."""
+"""Every page, wide and light, narrow and dark: no console error, no policy violation, no failed request, no sideways scroll.
+
+And what only a browser can show: the keys, the theme switch, the copy button.
+"""
 
 from datetime import UTC, datetime
 
@@ -25,6 +28,7 @@ PAGES = {
     "settings": "/settings",
     "search": "/search?q=train",
     "definitions": "/docs/states",
+    "api-docs": "/api/v1/docs",
     "welcome": "/welcome",
     "password": "/accounts/password/change/",
     "missing": "/nodes/nowhere",
@@ -95,8 +99,7 @@ def wait_for_charts(page: Page) -> None:
     )
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES, ids=["wide", "narrow"])
+@pytest.mark.parametrize(("scheme", "size"), [("light", SIZES[0]), ("dark", SIZES[1])], ids=["wide-light", "narrow-dark"])
 def test_every_page_is_clean(browser: Browser, site, scheme, size):
     context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
     watched = Watched(context.new_page())
@@ -111,3 +114,58 @@ def test_every_page_is_clean(browser: Browser, site, scheme, size):
 
     context.close()
     assert watched.complaints == []
+
+
+@pytest.fixture
+def small_site(settings, static_root, live_server, db):
+    """The address of a server with one GPU, for what does not depend on the data."""
+    factories.user()
+    fleet.make(nodes=1, gpus=1, hours=4, now=datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
+    return live_server.url
+
+
+@pytest.fixture
+def opened(browser: Browser, small_site):
+    """The overview of a logged-in admin in a light browser that lends its clipboard."""
+    context = browser.new_context(color_scheme="light", permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    log_in(page, small_site)
+    yield page
+    context.close()
+
+
+def test_a_slash_goes_to_the_search_and_g_j_to_the_jobs(opened: Page, small_site):
+    opened.keyboard.press("/")
+    assert opened.evaluate("document.activeElement.id") == "search"
+    opened.keyboard.type("g j")
+    assert opened.input_value("#search") == "g j"
+
+    opened.evaluate("document.activeElement.blur()")
+    opened.keyboard.press("g")
+    opened.keyboard.press("j")
+
+    opened.wait_for_url(f"{small_site}/jobs*")
+
+
+def test_the_theme_switch_turns_dark_and_stays_dark(opened: Page, small_site):
+    light = opened.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    opened.click("[data-theme-form] button")
+
+    dark = opened.evaluate("getComputedStyle(document.body).backgroundColor")
+    opened.goto(f"{small_site}/status")
+    assert dark != light
+    assert opened.evaluate("getComputedStyle(document.body).backgroundColor") == dark
+
+
+def test_the_install_command_is_copied_whole(opened: Page, small_site):
+    opened.goto(f"{small_site}/settings")
+    opened.click("text=Make an install command")
+    opened.wait_for_selector("[data-copy]")
+
+    opened.click("[data-copy]")
+
+    opened.wait_for_selector("text=Copied")
+    command = opened.evaluate("navigator.clipboard.readText()")
+    assert command == opened.inner_text("#secret").strip()
+    assert command.startswith("curl -fsSL http")

@@ -36,13 +36,14 @@ def test_many_hours_are_an_area():
     assert figure["data"][1]["fillpattern"]["shape"]
 
 
-def test_a_day_is_a_bar_over_the_whole_day():
+def test_a_day_is_a_bar_in_the_middle_of_its_day():
     days = [START + timedelta(days=number) for number in range(3)]
 
     figure = valid(figures.dollars_by_state(days, {"useful": [1.0, 2.0, 3.0]}, step="day"))
 
     assert figure["data"][0]["type"] == "bar"
-    assert figure["data"][0]["xperiod"] == 86_400_000
+    trace = figure["data"][0]
+    assert trace["offset"] * 2 + trace["width"] == 86_400_000
 
 
 @pytest.mark.parametrize("state", ["free", "unobserved"])
