@@ -59,6 +59,8 @@ def dollars_by_state(starts: Sequence[datetime], dollars: Mapping[str, Sequence[
             )
     layout = _layout(starts, y_format="$,.3~s", hover="x unified") | {"barmode": "stack"}
     layout["meta"] = {"y": f"dollars per {step}"}
+    if 0 < len(x) <= MAX_BARS:
+        layout["xaxis"] |= {"range": [x[0], _iso(starts[-1] + timedelta(milliseconds=STEP_MS[step]))]}
     return {"data": traces, "layout": layout}
 
 

@@ -52,7 +52,7 @@ function dress(layout, width, height) {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: token("ink-2") },
-    hoverlabel: { bgcolor: token("card"), bordercolor: token("line-strong"), font: { size: 12, color: token("ink") } },
+    hoverlabel: { bgcolor: token("card"), bordercolor: token("line-strong"), font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: token("ink") } },
     xaxis: { ...axis, tickangle: 0, ...layout.xaxis, nticks: width < 420 ? 4 : layout.xaxis.nticks },
     yaxis: { ...axis, ...names(layout.yaxis, height) },
   };

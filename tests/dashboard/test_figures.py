@@ -43,6 +43,7 @@ def test_a_day_is_a_bar_in_the_middle_of_its_day():
 
     assert figure["data"][0]["type"] == "bar"
     trace = figure["data"][0]
+    assert figure["layout"]["xaxis"]["range"] == ["2026-11-20T00:00:00", "2026-11-23T00:00:00"]
     assert trace["offset"] * 2 + trace["width"] == 86_400_000
 
 
