@@ -18,6 +18,7 @@ _FACTORS = {
 }  # fmt: skip
 _QUANTITY = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*([%A-Za-z]*)")
 _HEADER = re.compile(r"([^\[\]]+?)\s*(?:\[(.+)\])?")
+_MASKED = re.compile(r"(GPU|MIG)-[0-]+")
 ENABLED, DISABLED = "Enabled", "Disabled"
 
 
@@ -137,8 +138,9 @@ def csv_gpu(columns: Table, row: Mapping[str, str], *, uuid: str, index: Optiona
 
 
 def csv_uuid(row: Mapping[str, str]) -> Optional[str]:
-    """The GPU's name for ever; None where the table has none."""
-    return _known(row.get("uuid") or row.get("gpu_uuid"))
+    """The GPU's name for ever; None where the table has none, or one masked with zeros: that names every GPU alike."""
+    text = _known(row.get("uuid") or row.get("gpu_uuid"))
+    return None if text is None or _MASKED.fullmatch(text) else text
 
 
 def csv_index(row: Mapping[str, str]) -> Optional[int]:

@@ -73,6 +73,16 @@ def test_a_uuid_of_the_file_is_the_gpus_own(tmp_path):
     assert [gpu.uuid for gpu in scan(log, Options("a")).gpus.values()] == ["GPU-5f"]
 
 
+def test_a_uuid_masked_with_zeros_names_no_gpu(tmp_path):
+    masked = "GPU-00000000-0000-0000-0000-000000000000"
+    rows = [f"{masked}, {index}, {stamp(second)}, 7" for second in range(3) for index in range(2)]
+    log = write(tmp_path / "log.csv", rows, "uuid, index, timestamp, utilization.gpu [%]")
+
+    of_a, of_b = ([gpu.uuid for gpu in scan(log, Options(node)).gpus.values()] for node in ("a", "b"))
+
+    assert len({*of_a, *of_b, masked}) == 5
+
+
 def test_rows_that_name_no_gpu_cycle_and_a_new_round_begins_where_the_time_steps(hub, tmp_path):
     header = "timestamp, utilization.gpu [%], name"
     rounds = [[10, 20, 30], [11, 21, 31], [12, 22], [13, 23, 33]]  # the third GPU missed one: 31 counts 15 s, then nothing
