@@ -56,6 +56,12 @@ def unbalanced(start: datetime, end: datetime, *, now: datetime | None = None) -
     return found
 
 
+def waiting_hours(start: datetime, end: datetime) -> int:
+    """How many hours of nodes in [start, end) wait to be posted: what `unbalanced` says nothing about."""
+    marks = TouchedHour.objects.filter(hour__gte=floor_hour(start), hour__lt=end)
+    return marks.values("node_id", "hour").distinct().count()
+
+
 def whole_ledger(now: datetime) -> tuple[datetime, datetime] | None:
     """From the first kept to the end of the last hour that the ledger or a GPU's capacity knows; None when there is none."""
     spans = [(one.start_ms, one.end_ms) for node in Node.objects.all() for one in reading.capacities(node)]

@@ -7,8 +7,10 @@ import pytest
 from django.core.management import call_command
 from django.db.models import F, Sum
 
+from fleetwatch.inventory.models import Node
 from fleetwatch.ledger.check import unbalanced
 from fleetwatch.ledger.models import Entry, Run
+from fleetwatch.telemetry.services import touch_hours
 from tests.ledger.fleet import BUSY, HALF, NOW, QUIET, T0, Sender, a_job, held, hour, post
 
 pytestmark = pytest.mark.django_db
@@ -112,6 +114,19 @@ def test_bad_arguments_are_refused_with_one_clear_line(arguments):
     assert status == 2
     assert "--from" in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("end", ["9999-12-31T23:30", "9000-01-01"])
+def test_a_period_that_never_ends_is_checked_to_where_the_ledger_ends(posted, end):
+    assert command("--to", end) == (0, "the ledger balances from 2026-11-20 06:00 to 2026-11-20 07:00 UTC\n", "")
+
+
+def test_hours_that_wait_to_be_posted_are_named(posted):
+    touch_hours(Node.objects.get().pk, [(T0, T0 + 1), (T0, T0 + 2)])
+
+    status, out, _ = command()
+
+    assert (status, out.splitlines()[0]) == (0, "not compared with telemetry: hours of nodes that wait to be posted (1)")
 
 
 def test_a_gpu_that_moved_is_billed_once_and_its_past_stays(posted):

@@ -25,10 +25,12 @@ class Command(BaseCommand):
         if bounds is None:
             self.stdout.write("the ledger is empty")
             return
-        low, high = max(low or bounds[0], bounds[0]), high or bounds[1]
+        low, high = max(low or bounds[0], bounds[0]), min(high or bounds[1], bounds[1])
         if low >= high:
             self.stdout.write("no hours in that period")
             return
+        if waiting := check.waiting_hours(low, high):
+            self.stdout.write(f"not compared with telemetry: hours of nodes that wait to be posted ({waiting})")
         faults = check.unbalanced(low, high, now=timezone.now())
         for fault in faults:
             self.stdout.write(str(fault))
