@@ -111,6 +111,10 @@ def test_the_waste_report_has_free_time_as_its_own_line(small):
     assert "nlp" in page
 
 
+def test_the_waste_of_jobs_says_whose_they_are(small):
+    assert '<div class="sub">ann · nlp</div>' in text_of(small.get("/waste?group=job"))
+
+
 def test_the_waste_csv_sums_to_the_fleet(small):
     rows = list(csv.DictReader(io.StringIO(small.get("/waste.csv?group=team").content.decode())))
 

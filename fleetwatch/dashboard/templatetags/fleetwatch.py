@@ -73,6 +73,12 @@ def icon(name: str, size: int = 16) -> dict[str, Any]:
 
 
 @register.filter
+def process_trouble(state: str) -> str:
+    """What is wrong with a process in this state of the kernel; "" for those that run or sleep."""
+    return {"Z": "zombie", "D": "stuck in the kernel", "X": "dead", "T": "stopped"}.get(state, "")
+
+
+@register.filter
 def state_label(name: str) -> str:
     """Useful, Underused, …; an unknown name as it is."""
     return words.BY_NAME[name].label if name in words.BY_NAME else name

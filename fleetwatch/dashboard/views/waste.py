@@ -32,6 +32,7 @@ def waste(request: HttpRequest) -> HttpResponse:
         "group_by": group_by,
         "group_label": GROUPS[group_by],
         "lines": lines[:MAX_LINES],
+        "owners": selectors.owners(line.key for line in lines[:MAX_LINES]) if group_by == "job" else {},
         "left_off": max(0, len(lines) - MAX_LINES),
         "totals": together([line.totals for line in lines]),
         "csv_url": f"{reverse('waste_csv')}?{period.timeframe.query}&group={group_by}" if group_by in CSV_GROUPS else "",
