@@ -50,10 +50,10 @@ def take(node: Node, gpu: GPU, *, position: int, seen: Span | None) -> Taken:
         return Taken(gpu)
     if seen is not None and gpu.last_ms is not None and seen[0] >= gpu.last_ms:
         return _moved(node, gpu)
-    former = _former_stay(node, gpu.uuid)
-    if former is not None and (seen is None or (gpu.first_ms is not None and seen[1] <= gpu.first_ms)):
-        return Taken(former)
-    raise ForeignGPUError(position, gpu.uuid, gpu.node.name)
+    former = _former_stay(node, gpu, seen=seen)
+    if former is None:
+        raise ForeignGPUError(position, gpu.uuid, gpu.node.name)
+    return Taken(former)
 
 
 def is_former(gpu: GPU) -> bool:
@@ -72,7 +72,21 @@ def _moved(node: Node, gpu: GPU) -> Taken:
     return Taken(row, ended=(was.pk, (end_ms - 1, max(was.last_ms or 0, end_ms))))
 
 
-def _former_stay(node: Node, uuid: str) -> GPU | None:
-    """The node's newest stay of the GPU that ended, locked; None when there is none."""
-    stays = GPU.objects.select_for_update(no_key=True).filter(node=node, uuid__startswith=f"{uuid[:MAX_UUID]}@")
-    return next((stay for stay in stays.order_by("-first_ms") if is_former(stay)), None)
+def _former_stay(node: Node, gpu: GPU, *, seen: Span | None) -> GPU | None:
+    """The node's newest stay of the GPU that ended, locked; made where `seen` lies before all that is known of the GPU's present.
+
+    None when the windows overlap with what another node observed, or when there are none and no stay either.
+    """
+    named = GPU.objects.select_for_update(no_key=True).filter(uuid__startswith=f"{gpu.uuid[:MAX_UUID]}@").order_by("-first_ms")
+    stays = [stay for stay in named if is_former(stay)]
+    own = next((stay for stay in stays if stay.node_id == node.pk), None)
+    if seen is None:
+        return own
+    others = [gpu, *(stay for stay in stays if stay.node_id != node.pk)]
+    if gpu.first_ms is None or seen[1] > gpu.first_ms or any(_overlaps(stay, seen) for stay in others):
+        return None
+    return own or GPU.objects.create(uuid=f"{gpu.uuid[:MAX_UUID]}@{seen[0]:013d}", node=node, retired_ms=seen[1])
+
+
+def _overlaps(gpu: GPU, seen: Span) -> bool:
+    return gpu.first_ms is not None and gpu.last_ms is not None and gpu.first_ms < seen[1] and seen[0] < gpu.last_ms

@@ -105,6 +105,18 @@ def test_what_the_former_node_still_sends_of_the_time_before_goes_to_its_stay():
         register(node="n1", sequence=3, start_ms=T0 + 70_000)
 
 
+def test_a_former_node_may_be_heard_of_after_the_new_one():
+    register(node="n2", start_ms=T0 + 30_000)
+
+    late = register(node="n1", start_ms=T0).gpus[0]
+
+    late.refresh_from_db()
+    assert (late.uuid, late.node.name, late.first_ms, late.retired_ms) == (f"GPU-1@{T0}", "n1", T0, T0 + 30_000)
+    assert GPU.objects.get(uuid="GPU-1").node.name == "n2"
+    with pytest.raises(ForeignGPUError):
+        register(node="n3", start_ms=T0)
+
+
 def test_a_gpu_that_moves_back_begins_a_new_stay():
     register(node="n1", start_ms=T0)
     register(node="n2", start_ms=T0 + 30_000)
