@@ -1,13 +1,20 @@
-#!/usr/bin/env python
+#!/usr/bin/env python3
 """Django's command line, and FleetWatch's: `python manage.py help`."""
 
 import os
 import sys
-
-from django.core.management import execute_from_command_line
-from django.db.utils import OperationalError
+from pathlib import Path
 
 from fleetwatch.lib.env import ConfigurationError, data_dir
+
+try:
+    from django.core.management import execute_from_command_line
+    from django.db.utils import OperationalError
+except ModuleNotFoundError:  # a Python without the requirements: the one that `make` installed them for has them
+    venv = Path(__file__).resolve().parent / ".venv"
+    if not (venv / "bin/python").exists() or Path(sys.prefix).resolve() == venv:
+        sys.exit("fleetwatch: the requirements are not installed here: `make up` or `make demo` installs them into .venv")
+    os.execv(venv / "bin/python", [str(venv / "bin/python"), *sys.argv])  # noqa: S606 -- no shell is wanted
 
 
 def main() -> None:

@@ -1,8 +1,10 @@
 """manage.py without a hub to talk to: one clear line, never a traceback."""
 
 import os
+import shutil
 import subprocess
 import sys
+import venv
 
 import pytest
 
@@ -39,3 +41,31 @@ def test_a_damaged_runtime_file_is_said_in_one_line(tmp_path):
 
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "stop FleetWatch and start it again" in done.stderr
+
+
+def bare_checkout(folder) -> list[str]:
+    """A command line of manage.py in a checkout of its own, with a Python that has no requirement installed."""
+    shutil.copy(ROOT / "manage.py", folder)
+    shutil.copytree(ROOT / "fleetwatch" / "lib", folder / "fleetwatch" / "lib", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "fleetwatch" / "__init__.py").touch()
+    venv.create(folder / "bare", symlinks=True, with_pip=False)
+    return [str(folder / "bare/bin/python"), str(folder / "manage.py"), "check_ledger", "--hours"]
+
+
+def test_a_python_without_the_requirements_hands_over_to_the_one_of_make(tmp_path):
+    command = bare_checkout(tmp_path)
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / ".venv/bin/python").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / ".venv/bin/python").chmod(0o755)
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{tmp_path}/manage.py check_ledger --hours\n"
+
+
+def test_before_the_first_make_it_says_what_installs_the_requirements(tmp_path):
+    done = subprocess.run(bare_checkout(tmp_path), capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 1
+    assert done.stderr == "fleetwatch: the requirements are not installed here: `make up` or `make demo` installs them into .venv\n"
