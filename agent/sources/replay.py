@@ -80,7 +80,8 @@ class Log:
         newest: Dict[Key, int] = {}
         for row in _rows(self.path, self.options, self.round_step_ms):
             if row.process_counts:
-                yield "", replace(row.reading, at_ms=row.reading.at_ms + self.shift_ms), row.process_counts
+                counts = {self.gpus[key].uuid: count for key, count in row.process_counts.items() if key in self.gpus}
+                yield "", replace(row.reading, at_ms=row.reading.at_ms + self.shift_ms), counts
             elif row.key in self.gpus and row.reading.at_ms > newest.get(row.key, -1):
                 newest[row.key] = row.reading.at_ms
                 reading = row.reading if not self.shift_ms else replace(row.reading, at_ms=row.reading.at_ms + self.shift_ms)
@@ -336,8 +337,8 @@ def _filled(known: Optional[GPUInfo], seen: GPUInfo) -> GPUInfo:
 
 
 def _named(gpu: GPUInfo, key: Key, options: Options, digest: str) -> GPUInfo:
-    """The GPU under its own uuid, or under one that node, file and place always give."""
-    uuid = key if isinstance(key, str) else "GPU-%s" % uuids.uuid5(_NAMES, "%s/%s/%d" % (options.node, digest, key))
+    """The GPU under the uuid that node, file and its name in the file always give: a log sent for two nodes is two GPUs."""
+    uuid = "GPU-%s" % uuids.uuid5(_NAMES, "%s/%s/%s" % (options.node, digest, key))
     return replace(gpu, uuid=uuid, model=options.model or gpu.model)
 
 

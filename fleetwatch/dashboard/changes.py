@@ -107,7 +107,7 @@ def _valid_from(asked: Asked) -> datetime:
         return floor_hour(asked.now)
     try:
         return datetime.combine(date.fromisoformat(since), time.min, tzinfo=zone()).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise RefusedError({"since": "A date, please, like 2026-11-01."}) from None
 
 
