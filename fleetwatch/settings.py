@@ -165,6 +165,10 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024 + 65_536
 # Days kept: hot batches go as soon as they are sealed; these are for what follows.
 RAW_RETENTION_DAYS = env.integer("FLEETWATCH_RAW_RETENTION_DAYS", 35, low=1, high=3650)
 LEDGER_RETENTION_DAYS = env.integer("FLEETWATCH_LEDGER_RETENTION_DAYS", 400, low=31, high=3650)
+if RAW_RETENTION_DAYS > LEDGER_RETENTION_DAYS:
+    raise env.ConfigurationError(
+        f"FLEETWATCH_RAW_RETENTION_DAYS: expected at most the ledger's {LEDGER_RETENTION_DAYS}, not {RAW_RETENTION_DAYS}"
+    )
 # Who may read /metrics without a token: addresses and networks, by the connection's own address.
 METRICS_ALLOW = env.networks("FLEETWATCH_METRICS_ALLOW")
 IS_DEMO = env.boolean("FLEETWATCH_DEMO", False)

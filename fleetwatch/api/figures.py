@@ -48,6 +48,8 @@ def _shape(totals: Totals, rounded: _Rounded) -> Shape:
         "unpriced_ms": totals.unpriced_ms,
         "has_example_rates": totals.has_example_rates,
         "busy_only_ms": totals.busy_only_ms,
+        "occupancy": totals.occupancy,
+        "activity": totals.activity,
         "useful_share_of_observed": totals.useful_share_of_observed,
         "wasted_share_of_observed": totals.wasted_share_of_observed,
         "efficiency": totals.efficiency,
@@ -65,4 +67,11 @@ def _cost_by_state(totals: Totals, total: Decimal) -> dict[str, float]:
 def _waste(totals: Totals, waste_usd: dict[str, Decimal]) -> Shape:
     tiers = {tier: {"gpu_hours": gpu_hours(totals.waste_ms[tier]), "usd": float(waste_usd[tier])} for tier in TIERS}
     wasted_usd = sum((waste_usd[tier] for tier in HEADLINE_TIERS), Decimal(0))
-    return tiers | {"wasted": {"gpu_hours": gpu_hours(totals.wasted_ms), "usd": float(wasted_usd)}}
+    unobserved_usd = usd(totals.cost_by_state["unobserved"])
+    return tiers | {
+        "wasted": {"gpu_hours": gpu_hours(totals.wasted_ms), "usd": float(wasted_usd)},
+        "wasted_at_most": {
+            "gpu_hours": gpu_hours(totals.wasted_ms + totals.states["unobserved"]),
+            "usd": float(wasted_usd + unobserved_usd),
+        },
+    }

@@ -56,12 +56,16 @@ class WasteTier(Schema):
 
 
 class Waste(Schema):
-    """Wasted time in three tiers. `wasted` is certain + probable; potential is never added to it."""
+    """Wasted time in three tiers. `wasted` is certain + probable; potential is never added to it.
+
+    `wasted` counts unobserved time as useful, `wasted_at_most` as wasted: the truth lies between.
+    """
 
     certain: WasteTier
     probable: WasteTier
     potential: WasteTier
     wasted: WasteTier
+    wasted_at_most: WasteTier
 
 
 class Figures(Schema):
@@ -76,6 +80,8 @@ class Figures(Schema):
     unpriced_ms: int
     has_example_rates: bool
     busy_only_ms: int
+    occupancy: float | None
+    activity: float | None
     useful_share_of_observed: float | None
     wasted_share_of_observed: float | None
     efficiency: float | None

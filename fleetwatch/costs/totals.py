@@ -12,6 +12,7 @@ from fleetwatch.costs.pricing import HOUR_MS
 from fleetwatch.ledger.policy import STATES, TIERS
 
 HEADLINE_TIERS = ("certain", "probable")  # what "wasted" means without a word beside it (docs/ledger.md)
+ALLOCATED_STATES = ("useful", "underused", "stalled", "idle", "starting")  # what only a held GPU can be
 ZERO = Decimal(0)
 
 
@@ -49,6 +50,31 @@ class Totals:
     @property
     def wasted_usd(self) -> Decimal:
         return sum((self.waste_usd[tier] for tier in HEADLINE_TIERS), ZERO)
+
+    @property
+    def wasted_usd_at_most(self) -> Decimal:
+        """Wasted dollars if all that nobody observed was wasted too; `wasted_usd` counts it as useful."""
+        return self.wasted_usd + self.cost_by_state["unobserved"]
+
+    @property
+    def available_ms(self) -> int:
+        """Observed time in which the GPU could work."""
+        return self.observed_ms - self.states["unavailable"]
+
+    @property
+    def occupancy(self) -> float | None:
+        """Allocated ÷ available, 0 to 1; None without available time."""
+        return self._allocated_ms / self.available_ms if self.available_ms else None
+
+    @property
+    def activity(self) -> float | None:
+        """Working ÷ allocated, 0 to 1; None without allocated time."""
+        working_ms = self.states["useful"] + self.states["underused"]
+        return working_ms / self._allocated_ms if self._allocated_ms else None
+
+    @property
+    def _allocated_ms(self) -> int:
+        return sum(self.states[state] for state in ALLOCATED_STATES)
 
     @property
     def useful_share_of_observed(self) -> float | None:

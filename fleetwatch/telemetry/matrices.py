@@ -44,13 +44,13 @@ def write(node_id: int, table: Table, *, start_ms: int, count: int) -> None:
     )
 
 
-def refresh_recent(now: datetime) -> dict[str, int]:
-    """How many nodes' newest cells were drawn again from batches that are not sealed yet.
+def refresh_recent(now: datetime, *, count: int = RECENT_CELLS) -> dict[str, int]:
+    """How many nodes' newest `count` cells were drawn again from batches that are not sealed yet.
 
     Heat maps reach up to now; sealing later writes the same cells from the whole hour.
     """
     end_ms = to_ms(now)
-    start_ms = max((end_ms // CELL_MS - RECENT_CELLS + 1) * CELL_MS, end_ms // DAY_MS * DAY_MS)
+    start_ms = max((end_ms // CELL_MS - count + 1) * CELL_MS, end_ms // DAY_MS * DAY_MS)
     hours = {from_ms(moment // 3_600_000 * 3_600_000) for moment in (start_ms, end_ms)}
     nodes = list(SealMark.objects.filter(hour__in=hours).values_list("node_id", flat=True).distinct())
     return {"nodes": sum(_refresh(node_id, start_ms, end_ms) for node_id in nodes)}

@@ -47,7 +47,10 @@ def test_the_summary_is_the_fleet_in_milliseconds_and_dollars(api):
         "probable": {"gpu_hours": 0.25, "usd": 1.8},
         "potential": {"gpu_hours": 0.75, "usd": 5.4},
         "wasted": {"gpu_hours": pytest.approx(7 / 12), "usd": 3.0},
+        "wasted_at_most": {"gpu_hours": pytest.approx(9 / 12), "usd": 3.6},  # and the ten minutes nobody saw
     }
+    assert answer["occupancy"] == pytest.approx(3.9 / 6.6)  # half an hour useful, 20 min idle, 15 stalled, of 110 observed
+    assert answer["activity"] == pytest.approx(1.8 / 3.9)
     assert answer["has_example_rates"] is True
     assert answer["energy_j"] == 1_000_000
     assert answer["unpriced_ms"] == 0

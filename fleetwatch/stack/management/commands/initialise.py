@@ -22,9 +22,10 @@ from fleetwatch.ledger import services as ledger
 from fleetwatch.lib import env
 from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.stack import folder
-from fleetwatch.telemetry import partitions
+from fleetwatch.telemetry import matrices, partitions
 
 MAX_HOURS = 10_000
+OPEN_CELLS = 18  # 90 minutes of heat map: the hours that are not sealed yet
 
 
 class Command(BaseCommand):
@@ -55,6 +56,7 @@ class Command(BaseCommand):
         chapters = services.untold(gpus=fleet.GPUS, days=fleet.DAYS, until=now)
         for told in services.tell([each for each in chapters if each.day == chapters[0].day], clock=timezone.now):
             self.stdout.write(f"history day={told.day} windows={told.windows}")
+        matrices.refresh_recent(now, count=OPEN_CELLS)
         posted = ledger.post(now, MAX_HOURS)
         self.stdout.write(f"posted {posted['hours']} hours to the ledger")
 
