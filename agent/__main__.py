@@ -14,13 +14,14 @@ from typing import Callable, Optional, Sequence
 from agent import batch, config, report, wire
 from agent.clock import Clock
 from agent.config import Config, ConfigError, JobOptions
+from agent.enrolment import Access, EnrollingSender
 from agent.host import HostReader, boot_start_ms, kernel_boot_id
 from agent.loop import INTERVAL_MS, WINDOW_S, Loop, Parts, window_of
 from agent.reading import Job, Source, SourceError, Workloads
 from agent.recording import FileRecorder
 from agent.replay import ReplayError, replay
 from agent.sampler import Observed, Recorder, Sampler
-from agent.sender import Pump, Sender
+from agent.sender import Pump
 from agent.sources.factory import open_source
 from agent.sources.replay import LogError
 from agent.sources.simulated import Simulated
@@ -59,7 +60,7 @@ def _run(chosen: Config) -> int:
         open_source(chosen.source, node=chosen.node, start_ms=clock.now_ms()).close()
     spool = Spool(chosen.spool, identity=_identity, max_bytes=chosen.spool_bytes)
     try:
-        pump = Pump(spool, Sender(chosen.server, chosen.token, ca_file=chosen.ca_file).send, flush_s=chosen.flush_s)
+        pump = Pump(spool, _hub(chosen).send, flush_s=chosen.flush_s)
         sender = batch.Sender(chosen.node, spool.identity.boot_id, spool.identity.boot_start_ms, WINDOW_S, chosen.labels)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: (stop.set(), pump.wake()))  # type: ignore[func-returns-value]
@@ -99,9 +100,13 @@ def _check(chosen: Config) -> int:
 
 
 def _replay(chosen: Config) -> int:
-    for done in replay(chosen, Sender(chosen.server, chosen.token, ca_file=chosen.ca_file).send):
+    for done in replay(chosen, _hub(chosen).send):
         print("%s: %d windows of %d GPUs in %d batches, all at the hub" % (done.path, done.windows, done.gpus, done.batches), flush=True)
     return OK
+
+
+def _hub(chosen: Config) -> EnrollingSender:
+    return EnrollingSender(Access(chosen.server, chosen.node, chosen.token, chosen.spool, chosen.ca_file))
 
 
 def _one_window(chosen: Config, window_ms: int) -> "tuple[Sampler, Observed, int, HostReader]":

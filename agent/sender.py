@@ -17,7 +17,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from email.message import Message
-from typing import Callable, Mapping, Optional
+from typing import Callable, Mapping, Optional, Tuple
 
 from agent import __version__
 from agent.split import split
@@ -26,6 +26,7 @@ from agent.spool import Entry, Spool
 log = logging.getLogger("agent.sender")
 
 PATH = "/api/v1/batches"
+ENROLL_PATH = "/api/v1/enroll"
 TIMEOUT_S = 30.0
 MAX_ANSWER_BYTES = 64 * 1024
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
@@ -71,6 +72,7 @@ class Sender:
 
     def __init__(self, server: str, token: str, *, ca_file: Optional[str] = None, timeout_s: float = TIMEOUT_S) -> None:
         self._url = server.rstrip("/") + PATH
+        self._enroll_url = server.rstrip("/") + ENROLL_PATH
         self._token = token
         self._timeout_s = timeout_s
         tls = urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca_file))
@@ -88,6 +90,20 @@ class Sender:
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             return Outcome(Verdict.RETRY, "the hub at %s can't be reached: %s" % (self._url, reason))
+
+    def enroll(self, node: str) -> Tuple[Optional[int], Mapping[str, object]]:
+        """The hub's status and answer to this token as an enrolment token for the node; no status without an answer."""
+        headers = {**self._headers(), "Content-Encoding": "identity"}
+        body = json.dumps({"node": node}).encode("utf-8")
+        request = urllib.request.Request(self._enroll_url, data=body, headers=headers, method="POST")
+        try:
+            with self._opener.open(request, timeout=self._timeout_s) as response:
+                return response.status, _json_object(response.read(MAX_ANSWER_BYTES))
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, _json_object(_read(error))
+        except (OSError, http.client.HTTPException, ValueError):
+            return None, {}
 
     def _headers(self) -> Mapping[str, str]:
         return {

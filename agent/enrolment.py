@@ -1,0 +1,91 @@
+"""An enrolment token becomes this node's own token: exchanged at the first refusal, kept in the agent's folder.
+
+The token of the install line lets many nodes in; the hub takes batches only with a token that speaks for one.
+"""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Mapping, Optional
+
+from agent.sender import Outcome, Sender
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where batches go, as which node, with which given token; `folder` keeps the token that it was exchanged for."""
+
+    server: str
+    node: str
+    token: str
+    folder: Path
+    ca_file: Optional[str] = None
+
+
+class EnrollingSender:
+    """A Sender that enrols when the hub refuses the given token as an agent's.
+
+    A token that was exchanged and then revoked is not exchanged again: that takes a new one from the hub's settings.
+    """
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._kept = _read(_file(access))
+        self._is_enrolled = self._kept.get("given") == _digest(access.token)
+        self._sender = self._with(self._kept["token"] if self._is_enrolled else access.token)
+
+    def send(self, payload: bytes) -> Outcome:
+        """As Sender.send."""
+        outcome = self._sender.send(payload)
+        if outcome.status != 401 or self._is_enrolled:
+            return outcome
+        token = self._exchange()
+        if token is None:
+            return outcome
+        _keep(_file(self._access), {"given": _digest(self._access.token), "token": token})
+        self._is_enrolled, self._sender = True, self._with(token)
+        return self._sender.send(payload)
+
+    def _exchange(self) -> Optional[str]:
+        """The node's own token; the one of an earlier exchange where the hub says that the node has one; else None."""
+        status, answer = self._with(self._access.token).enroll(self._access.node)
+        if status == 409:
+            return self._kept.get("token")
+        token = answer.get("token")
+        return token if status == 201 and isinstance(token, str) else None
+
+    def _with(self, token: str) -> Sender:
+        return Sender(self._access.server, token, ca_file=self._access.ca_file)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _file(access: Access) -> Path:
+    """One file for each node on each hub: a replay for another node leaves this host's alone."""
+    return access.folder / ("enrolled-%s.json" % _digest("%s %s" % (access.server.rstrip("/"), access.node))[:16])
+
+
+def _read(path: Path) -> Mapping[str, str]:
+    """What an earlier exchange left; empty when there was none or it can't be read."""
+    try:
+        kept = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    is_whole = isinstance(kept, dict) and isinstance(kept.get("token"), str) and isinstance(kept.get("given"), str)
+    return kept if is_whole else {}
+
+
+def _keep(path: Path, content: Mapping[str, str]) -> None:
+    """Readable by its owner only, and there as a whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    new = path.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
