@@ -23,7 +23,7 @@ install.sh --server URL --token TOKEN [--node NAME] [--labels a=b,c=d] [--docker
 install.sh --uninstall
 
   --server  the hub, such as https://fleetwatch.example.org
-  --token   the agent token made for this node
+  --token   the token of the hub's install command, or one made for this node
   --node    its name on the hub (default: this host's name)
   --labels  labels of the node, name=value, separated by commas
   --docker  let the agent ask Docker for the names of containers (the docker group, which is as good as root)
