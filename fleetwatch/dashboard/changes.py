@@ -78,11 +78,12 @@ def set_rate(asked: Asked) -> Done:
         amount = Decimal(asked.text("usd", needed="How many dollars per GPU-hour?").removeprefix("$"))
     except InvalidOperation:
         raise RefusedError({"usd": "A number of dollars, please, like 2.49."}) from None
+    valid_from = _valid_from(asked)
     try:
-        costs.set_rate(subject, amount, valid_from=_valid_from(asked), now=asked.now, source=asked.text("source") or "set by hand")
+        costs.set_rate(subject, amount, valid_from=valid_from, now=asked.now, source=asked.text("source") or "set by hand")
     except costs.RateError as error:
         raise RefusedError({{"usd_per_gpu_hour": "usd", "valid_from": "since"}.get(error.field, ""): str(error)}) from error
-    return Done(f"{subject.name} costs {numbers.usd(amount)} per GPU-hour. Every page shows it at once.")
+    return Done(f"{subject.name} costs {numbers.usd(amount)} per GPU-hour {_from_then_on(valid_from)}")
 
 
 def withdraw_rate(asked: Asked) -> Done:
@@ -97,6 +98,12 @@ def _rate_subject(text: str) -> GPUModel | Node:
     if subject is None:
         raise RefusedError({"subject": "Choose a GPU model or a node."})
     return subject
+
+
+def _from_then_on(valid_from: datetime) -> str:
+    if valid_from == costs.BEGINNING:
+        return "from the beginning. Every page shows it at once."
+    return f"from {valid_from.astimezone(zone()):%Y-%m-%d %H:%M} on; hours before keep their price."
 
 
 def _valid_from(asked: Asked) -> datetime:

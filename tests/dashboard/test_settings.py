@@ -88,6 +88,22 @@ def test_a_rate_of_a_node_can_hold_from_a_day_of_the_organisations_zone(admin):
 
 
 @pytest.mark.parametrize(
+    ("since", "sentence"),
+    [
+        ("2026-11-01", "costs $2.49 per GPU-hour from 2026-11-01 00:00 on; hours before keep their price."),
+        ("beginning", "costs $2.49 per GPU-hour from the beginning. Every page shows it at once."),
+    ],
+)
+def test_the_answer_to_a_rate_says_which_hours_it_changes(admin, since, sentence):
+    Organisation.objects.create(pk=1, time_zone="Europe/Berlin")
+    model = factories.gpu(factories.node()).model
+
+    page = admin.post("/settings/rate", {"subject": f"model:{model.pk}", "usd": "2.49", "since": since}, follow=True).content.decode()
+
+    assert sentence in page
+
+
+@pytest.mark.parametrize(
     ("field", "value", "sentence"),
     [
         ("usd", "much", "A number of dollars, please"),
