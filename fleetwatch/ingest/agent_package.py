@@ -4,6 +4,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import io
+import sys
 import zipfile
 from functools import cache
 from pathlib import Path
@@ -80,3 +81,16 @@ def _pynvml() -> Path:
     if spec is None or spec.origin is None:
         raise FileNotFoundError("nvidia-ml-py is not installed: it belongs to requirements.txt")
     return Path(spec.origin)
+
+
+def main(folder: str) -> None:
+    """`make agent`: the file, below the folder."""
+    path = Path(folder) / "fleetwatch-agent.pyz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(build())
+    path.chmod(0o755)
+    sys.stdout.write(f"{path} sha256:{checksum()}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

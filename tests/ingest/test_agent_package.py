@@ -139,3 +139,10 @@ def test_a_wrong_argument_is_one_clear_line_and_exit_2(tmp_path, arguments, sent
     assert result.returncode == 2
     assert sentence in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_make_agent_writes_a_file_that_runs(tmp_path: Path) -> None:
+    agent_package.main(str(tmp_path / "dist"))
+
+    said = subprocess.run([str(tmp_path / "dist/fleetwatch-agent.pyz"), "--version"], capture_output=True, text=True, check=True)
+    assert said.stdout.startswith("fleetwatch-agent ")
