@@ -19,6 +19,7 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import cuts, pricing
 from fleetwatch.costs.totals import EVERYTHING, Bucket, Group, Scope, SpendingNow, Totals
 from fleetwatch.inventory.models import GPU, GPUModel, Node
+from fleetwatch.inventory.services import SILENT_MS
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import STATES, TIERS
 from fleetwatch.lib.intervals import Interval, to_ms
@@ -109,7 +110,9 @@ def covered(interval: Interval) -> Interval:
 def spending_now(now: datetime) -> SpendingNow:
     """Dollars per hour of every GPU that is not retired, and what of it is idle, by the runs of the last 10 minutes."""
     with connection.cursor() as cursor:
-        cursor.execute(_SPENDING_NOW, {"now": now, "now_ms": to_ms(now), "since_ms": to_ms(now) - CURRENT_RUN_MS})
+        cursor.execute(
+            _SPENDING_NOW, {"now": now, "now_ms": to_ms(now), "since_ms": to_ms(now) - CURRENT_RUN_MS, "silent_ms": to_ms(now) - SILENT_MS}
+        )
         return SpendingNow(*cursor.fetchone())
 
 

@@ -9,6 +9,7 @@ from fleetwatch.costs.models import Rate
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry, Policy, Run
+from fleetwatch.lib.intervals import to_ms
 
 HOUR = datetime(2026, 11, 2, 9, tzinfo=UTC)
 HOUR_MS = 3_600_000
@@ -22,7 +23,13 @@ def a_gpu(
     number = next(_numbers)
     home, _ = Node.objects.get_or_create(name=node)
     product = GPUModel.objects.get_or_create(name=model)[0] if model else None
-    defaults = {"index": number % 8, "first_ms": 1_793_000_000_000, "model_name": model or "", "memory_total_bytes": 85_520_809_984}
+    defaults = {
+        "index": number % 8,
+        "first_ms": 1_793_000_000_000,
+        "last_ms": to_ms(HOUR),
+        "model_name": model or "",
+        "memory_total_bytes": 85_520_809_984,
+    }
     return GPU.objects.create(uuid=uuid or f"GPU-{number:04}", node=home, model=product, parent=parent, **(defaults | fields))
 
 

@@ -350,6 +350,13 @@ def test_runs_of_long_ago_are_not_now():
     assert (spending_now(HOUR).allocated_gpus, spending_now(HOUR).idle_gpus) == (0, 0)
 
 
+@pytest.mark.parametrize(("silent_ms", "gpus"), [(7 * 86_400_000 - 1, 1), (7 * 86_400_000, 0)])
+def test_a_gpu_silent_for_seven_days_costs_nothing_now(silent_ms, gpus):
+    a_gpu(last_ms=to_ms(HOUR) - silent_ms)
+
+    assert spending_now(HOUR).gpus == gpus
+
+
 @pytest.mark.parametrize("gpus", [1, 50])
 def test_the_number_of_queries_does_not_grow_with_the_fleet(django_assert_max_num_queries, gpus):
     organisation()

@@ -1,5 +1,5 @@
 -- One row: what the fleet costs per hour at this moment, and the part of it that stands idle.
--- In:  now (timestamptz), now_ms, since_ms (bigint): runs that end after since_ms are current.
+-- In:  now (timestamptz), now_ms, since_ms (bigint): runs that end after since_ms are current; silent_ms: GPUs last seen before it are gone.
 -- Again: safe, it only reads.
 WITH capacity AS (
     SELECT
@@ -14,6 +14,8 @@ WITH capacity AS (
     WHERE gpu.parent_id IS NULL
       AND gpu.first_ms IS NOT NULL
       AND (gpu.retired_ms IS NULL OR gpu.retired_ms > %(now_ms)s)
+      -- silent for as long as retires a GPU: a node that is off reports nothing that could retire its own
+      AND gpu.last_ms > %(silent_ms)s
 ),
 recent_run AS (
     -- node by node: the index run_by_node_end answers each
