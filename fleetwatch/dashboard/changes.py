@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from zoneinfo import ZoneInfo, available_timezones
 
-from django.db.models import Max, Min
 from django.shortcuts import get_object_or_404
 
 from fleetwatch.accounts import services as accounts
@@ -21,12 +20,12 @@ from fleetwatch.costs import services as costs
 from fleetwatch.costs.models import Rate
 from fleetwatch.dashboard import numbers
 from fleetwatch.ingest import tokens
-from fleetwatch.inventory.models import GPU, GPUModel, Node
+from fleetwatch.inventory.models import GPUModel, Node
+from fleetwatch.ledger import services as ledger
 from fleetwatch.lib.intervals import floor_hour
 from fleetwatch.notify import services as notify
 from fleetwatch.notify.models import Channel
 from fleetwatch.notify.transports.base import ConfigError
-from fleetwatch.telemetry import services as telemetry
 
 Post = Mapping[str, str]
 MAX_TTL_DAYS = 366
@@ -212,11 +211,7 @@ def set_organisation(asked: Asked) -> Done:
     accounts.set_organisation(name=name[:100], time_zone=ZoneInfo(chosen))
     if chosen == before:
         return Done("Saved.")
-    spans = (
-        GPU.objects.filter(first_ms__isnull=False, last_ms__isnull=False).values_list("node_id").annotate(Min("first_ms"), Max("last_ms"))
-    )
-    for node_id, first_ms, last_ms in spans.order_by():
-        telemetry.touch_hours(node_id, [(first_ms, last_ms)], received_at=asked.now)
+    ledger.repost_all(asked.now)
     return Done(f"Days now begin at midnight in {chosen}. The ledger is cut there again; this takes some minutes.")
 
 

@@ -81,12 +81,6 @@ def allocations(job: Job) -> list[Allocation]:
     return list(job.allocations.select_related("gpu__node", "gpu__model").order_by("gpu__node__name", "gpu__index", "gpu_id"))
 
 
-def holders_of(gpu: GPU, start_ms: int, end_ms: int) -> list[Allocation]:
-    """Who held the GPU in [start_ms, end_ms), with the jobs, in the order of their keys."""
-    rows = gpu.allocations.select_related("job__team").extra(where=["asserted && int8range(%s, %s)"], params=[start_ms, end_ms])
-    return list(rows.order_by("job__key"))
-
-
 def processes(node_id: int) -> list[GPUProcess]:
     """The processes last seen on the node's GPUs, by GPU and memory."""
     rows = GPUProcess.objects.filter(gpu__node_id=node_id).select_related("gpu", "job")

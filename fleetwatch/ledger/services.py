@@ -7,8 +7,9 @@ from typing import Any
 
 import structlog
 from django.db import transaction
+from django.db.models import Max, Min
 
-from fleetwatch.inventory.models import Node
+from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import reading, store
 from fleetwatch.ledger.facts import Capacity
 from fleetwatch.ledger.models import Policy as PolicyRow
@@ -72,8 +73,14 @@ def _post_or_put_back(node_id: int, hours: list[int], *, now: datetime, did: dic
 
 
 def repost(start_ms: int, end_ms: int) -> int:
-    """How many hours were marked to be judged again: after a new policy, or another time zone of the organisation."""
+    """How many hours were marked to be judged again: after a new policy."""
     return sum(touch_hours(node_id, [(start_ms, end_ms)]) for node_id in Node.objects.order_by("pk").values_list("pk", flat=True))
+
+
+def repost_all(now: datetime) -> int:
+    """How many hours were marked, of all that GPUs were capacity and whose columns are kept: after another time zone."""
+    spans = GPU.objects.filter(first_ms__isnull=False).values_list("node_id").annotate(Min("first_ms"), Max("node__last_ms"))
+    return sum(touch_hours(node_id, [(first_ms, last_ms)], received_at=now) for node_id, first_ms, last_ms in spans.order_by() if last_ms)
 
 
 def set_policy(policy: Policy, *, now: datetime) -> PolicyRow:

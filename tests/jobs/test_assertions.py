@@ -205,6 +205,4 @@ def test_lists_for_pages():
     assert selectors.job("slurm/della/1") == jobs[0]
     assert selectors.job("slurm/della/2") is None
     assert selectors.allocations(jobs[0]) == [row]
-    assert selectors.holders_of(row.gpu, T0, T0 + 1) == [row]
-    assert selectors.holders_of(row.gpu, T0 + 30_000, T0 + 40_000) == []
     assert [process.pid for process in selectors.processes(row.gpu.node_id)] == [1]
