@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from fleetwatch.inventory.models import Node
-from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.ledger.models import Policy as PolicyRow
+from fleetwatch.ledger.models import Run
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 
@@ -55,18 +55,6 @@ class IdleGPU:
     job_id: int
     since_ms: int
     until_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class StateSpan:
-    """GPU time of one GPU, holder and state in one hour cut."""
-
-    start_ms: int
-    job_id: int | None
-    state: str
-    kind: str
-    reason: str
-    gpu_ms: int
 
 
 def current_policy() -> tuple[int, Policy]:
@@ -124,25 +112,6 @@ def _followers() -> QuerySet[Run]:
 def _is_open(part: Run, node: Node) -> bool:
     """Whether nothing but a gap that a run continues across follows the part."""
     return node.last_ms is not None and part.end_ms >= node.last_ms - OPEN_WINDOWS * 1000 * node.window_s
-
-
-def state_timeline(gpu_id: int, start: datetime, end: datetime) -> list[StateSpan]:
-    """A GPU's time by hour cut, holder and state, cuts in [start, end), for its page."""
-    rows = (
-        Entry.objects.filter(gpu_id=gpu_id, start__gte=start, start__lt=end)
-        .values("start", "job_id", "state", "kind", "reason")
-        .annotate(total=Sum("gpu_ms"))
-        .order_by("start", "state", "kind", "reason", "job_id")
-    )
-    return [StateSpan(to_ms(row["start"]), row["job_id"], row["state"], row["kind"], row["reason"], row["total"]) for row in rows]
-
-
-def entries(*, start: datetime, end: datetime, gpu_id: int | None = None, job_id: int | None = None) -> QuerySet[Entry]:
-    """The entries of the cuts in [start, end), for explanations: each says kind, reason, signal and policy."""
-    rows = Entry.objects.filter(start__gte=start, start__lt=end).select_related("policy", "job", "gpu")
-    if gpu_id is not None:
-        rows = rows.filter(gpu_id=gpu_id)
-    return (rows if job_id is None else rows.filter(job_id=job_id)).order_by("start", "gpu_id", "pk")
 
 
 def _rows(gpu_ids: Iterable[int] | None, job_id: int | None, conditions: Sequence[str]) -> QuerySet[Run]:

@@ -8,7 +8,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import selectors
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
-from tests.ledger.fleet import BUSY, MINUTE, QUIET, T0, Sender, a_job, held, hour, post
+from tests.ledger.fleet import BUSY, MINUTE, QUIET, T0, Sender, a_job, held, post
 
 pytestmark = pytest.mark.django_db
 
@@ -103,14 +103,6 @@ def test_one_idle_gpu_of_several_is_named():
     post(batch, now=now)
 
     assert [idle.gpu_id for idle in selectors.open_idle_runs(now)] == [GPU.objects.get(index=0).pk]
-
-
-def test_the_timeline_of_a_gpu_is_its_states_by_cut():
-    idle_for(2)
-
-    spans = selectors.state_timeline(GPU.objects.get().pk, hour(0), hour(1))
-
-    assert [(span.state, span.kind, span.gpu_ms) for span in spans] == [("idle", "held", 30 * MINUTE), ("useful", "", 30 * MINUTE)]
 
 
 def test_windows_too_long_to_tell_spinning_from_work_are_flagged():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from fleetwatch.alerts import services as alerts
@@ -56,9 +56,12 @@ class Command(BaseCommand):
     help = "Post (open hours included), seal, evaluate and deliver everything that is due; for operators after an import."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with record_run("settle") as did:
-            for step in steps(timezone.now()):
-                did[step.name] = self._do(step)
+        try:
+            with record_run("settle") as did:
+                for step in steps(timezone.now()):
+                    did[step.name] = self._do(step)
+        except ledger.PostingError as error:
+            raise CommandError(str(error)) from error
 
     def _do(self, step: Step) -> dict[str, Any]:
         total: Counter[str] = Counter(step.work(timezone.now()))
