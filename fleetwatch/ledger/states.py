@@ -81,6 +81,7 @@ class _Common:
     wanted: Mask
     seen: Mask  # a window speaks, observed enough, with a readable signal
     down: Ints  # number of the outage at each atom, -1 none
+    is_drained: Mask  # the outage is a drain: what is held goes on, what is not can't be had
     reasons: list[str]
     window_ms: Ints
     joules_per_ms: Floats
@@ -92,6 +93,7 @@ class _Common:
             wanted=self.wanted[some],
             seen=self.seen[some],
             down=self.down[some],
+            is_drained=self.is_drained[some],
             reasons=self.reasons,
             window_ms=self.window_ms[some],
             joules_per_ms=self.joules_per_ms[some],
@@ -122,16 +124,18 @@ def _common(one: _Member) -> _Common:
     at = np.maximum(rows, 0)
     seen = (rows >= 0) & (one.acts.unseen[at] == 0) if len(one.acts.unseen) else np.zeros(len(rows), dtype=bool)
     down = np.full(len(rows), -1, dtype=np.int64)
-    outages = sorted(member.outages, key=lambda outage: (outage.start_ms, outage.reason), reverse=True)
+    # the later assigned wins: the earliest, and a fault before a drain, which would hide it from the holder
+    outages = sorted(member.outages, key=lambda outage: (not outage.is_drain, -outage.start_ms, outage.reason))
     for number, outage in enumerate(outages):
-        inside = timeline.inside(atoms, [(outage.start_ms, outage.end_ms)])
-        down[inside & (member.held == 0) if outage.is_drain else inside] = number
+        down[timeline.inside(atoms, [(outage.start_ms, outage.end_ms)])] = number
+    is_drain = np.array([outage.is_drain for outage in outages], dtype=bool)
     length = question.windows.end_ms - question.windows.start_ms
     start, end = question.target
     return _Common(
         wanted=(atoms.start_ms >= start) & (atoms.start_ms < end),
         seen=seen,
         down=down,
+        is_drained=(down >= 0) & is_drain[np.maximum(down, 0)] if outages else np.zeros(len(rows), dtype=bool),
         reasons=[outage.reason for outage in outages],
         window_ms=np.where(rows >= 0, length[at], 0) if len(length) else np.zeros(len(rows), dtype=np.int64),
         joules_per_ms=member.joules(one.joules),
@@ -231,7 +235,7 @@ def _nobodys_labels(one: _Member, common: _Common, tally: Tally) -> Ints:
 def _judge_holder(one: _Member, common: _Common, holder: family.Holder, is_gap: Mask) -> _Judged:
     """One holder's time: what its own kind's T_idle makes of the GPU's activity."""
     member, acts, policy = one.member, one.acts, one.question.policy
-    own, up = holder.held, common.down < 0
+    own, up = holder.held, (common.down < 0) | common.is_drained
     seen = own & up & common.seen
     at = np.maximum(member.row, 0)
     code = np.full(len(own), lanes.BARRIER, dtype=np.int8)
@@ -241,7 +245,7 @@ def _judge_holder(one: _Member, common: _Common, holder: family.Holder, is_gap: 
     lane = lanes.Lane(member.atoms, code, own, common.window_ms, holder.kind)
     found = lanes.quiet_runs(lane, spans=holder.spans, first_ms=member.first_ms, live_end_ms=member.live_end_ms, policy=policy)
     tally = Tally()
-    _add_unavailable(tally, common, own, holder.gpu_ms)
+    _add_unavailable(tally, common, own & ~up, holder.gpu_ms)
     unseen = np.flatnonzero(own & up & ~common.seen)
     _add_all(tally, common, unseen, _unseen_labels(one, tally)[unseen], holder.gpu_ms)
     number = np.full(len(own), runs.UNSEEN, dtype=np.int64)

@@ -67,9 +67,8 @@ class Tally:
         sizes = (len(self.labels), len(SIGNALS), len(EFFICIENCY_SOURCES), 2)
         first_cut = int(cut[atom].min())
         key = cut[atom] - first_cut
-        for size, part in zip(
-            sizes, (np.concatenate(self.label), np.concatenate(self.signal), np.concatenate(self.source), is_read), strict=True
-        ):
+        parts: list[Ints] = [np.concatenate(self.label), np.concatenate(self.signal), np.concatenate(self.source), is_read.astype(np.int64)]
+        for size, part in zip(sizes, parts, strict=True):
             key = key * size + part
         milliseconds = np.bincount(key, weights=gpu_ms)
         joules = np.bincount(key, weights=np.where(is_read, rate, 0.0) * gpu_ms)

@@ -427,6 +427,22 @@ def test_a_drained_gpu_is_unavailable_only_while_nobody_holds_it():
     assert totals(judged) == {"useful": 2 * HOUR, "unavailable": 2 * HOUR}
 
 
+def test_what_granted_shares_leave_of_a_drained_gpu_is_unavailable():
+    down = {1: [Outage(T0, T0 + 4 * HOUR, "drained")]}
+
+    judged = Node(row((BUSY, 4 * HOUR)), outages=down, holdings=[Held([(T0, T0 + 4 * HOUR)], share=0.25)]).judge()
+
+    assert totals(judged) == {"useful": HOUR, "unavailable": 3 * HOUR}
+
+
+def test_a_drain_does_not_hide_from_the_holder_that_the_gpu_was_lost():
+    down = {1: [Outage(T0, T0 + 4 * HOUR, "drained"), Outage(T0 + HOUR, T0 + 2 * HOUR, "gpu_lost")]}
+
+    judged = Node(row((BUSY, 4 * HOUR)), outages=down).judge()
+
+    assert totals(judged, "state", "reason", "job_id") == {("useful", "", 7): 3 * HOUR, ("unavailable", "gpu_lost", 7): HOUR}
+
+
 def test_unavailability_ends_a_quiet_run():
     down = {1: [Outage(T0 + 10 * MINUTE, T0 + 20 * MINUTE, "xid_79")]}
     windows = row((QUIET, 30 * MINUTE), (BUSY, 30 * MINUTE))
