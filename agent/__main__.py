@@ -16,7 +16,7 @@ from agent.clock import Clock
 from agent.config import Config, ConfigError, JobOptions
 from agent.enrolment import Access, EnrollingSender
 from agent.host import HostReader, boot_start_ms, kernel_boot_id
-from agent.loop import INTERVAL_MS, WINDOW_S, Loop, Parts, window_of
+from agent.loop import INTERVAL_MS, WINDOW_S, Loop, Parts, host_columns, window_of
 from agent.reading import Job, Source, SourceError, Workloads
 from agent.recording import FileRecorder
 from agent.replay import ReplayError, replay
@@ -76,7 +76,7 @@ def _run(chosen: Config) -> int:
 def _once(chosen: Config) -> int:
     sampler, observed, start_ms, host = _one_window(chosen, WINDOW_MS)
     windows = [window_of(observed, gpu, start_ms=start_ms, end_ms=start_ms + WINDOW_MS) for gpu in observed.gpus]
-    closed = batch.ClosedWindow(start_ms, windows, observed.workload, host.read())
+    closed = batch.ClosedWindow(start_ms, windows, observed.workload, host_columns(host, observed))
     identity = _identity(uuid.uuid4().hex)
     sender = batch.Sender(chosen.node, identity.boot_id, identity.boot_start_ms, WINDOW_S)
     content = batch.build([closed], sender=sender, gpus=observed.gpus, agent={"source": sampler.name}, events=sampler.take_events())

@@ -79,7 +79,7 @@ class Loop:
             self.flush()
         self._seen = observed
         windows = [window_of(observed, gpu, start_ms=start_ms, end_ms=min(end_ms, now_ms)) for gpu in observed.gpus]
-        self._closed.append(batch.ClosedWindow(start_ms, windows, observed.workload, self._parts.host.read()))
+        self._closed.append(batch.ClosedWindow(start_ms, windows, observed.workload, host_columns(self._parts.host, observed)))
         self._events.extend(self._parts.sampler.take_events())
         if len(self._closed) * self._parts.sender.window_s >= self._parts.pump.flush_s:
             self.flush()
@@ -161,10 +161,19 @@ def _differs(observed: Observed, closed: Sequence[batch.ClosedWindow], before: O
 
 
 def window_of(observed: Observed, gpu: GPUInfo, *, start_ms: int, end_ms: int) -> GPUWindow:
-    """The GPU's window, with its number of processes where they were read."""
+    """The GPU's window, with its number of processes and its holder's facts where they were read."""
     window = close_window(observed.readings.get(gpu.uuid, []), gpu=gpu, start_ms=start_ms, end_ms=end_ms, interval_ms=INTERVAL_MS)
+    columns: Dict[str, float] = {**window.columns, **observed.workload.facts.get(gpu.uuid, {})}
     processes = observed.processes.get(gpu.uuid)
-    return window if processes is None else replace(window, columns={**window.columns, "process_count": len(processes)})
+    if processes is not None:
+        columns["process_count"] = len(processes)
+    return replace(window, columns=columns)
+
+
+def host_columns(host: HostReader, observed: Observed) -> Dict[str, float]:
+    """What the host did since the last call, with the queue's demand where a scheduler tells it."""
+    pending = observed.workload.pending_gpus
+    return host.read() if pending is None else {**host.read(), "pending_gpus": pending}
 
 
 def _until_next_second(now_ms: int) -> float:

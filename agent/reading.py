@@ -17,6 +17,10 @@ class SourceError(Exception):
     """A source, or one GPU of it, can't be read now; the text says why, for the operator."""
 
 
+class DriverChanged(SourceError):
+    """The driver was changed under this process: only a new process of the agent can read again."""
+
+
 @dataclass(frozen=True)
 class GPUInfo:
     """A GPU's identity and limits. `bus_id` and `minor` help to match jobs and stay on this host."""
@@ -56,6 +60,7 @@ class Reading:
     temperature_c: Optional[float] = None
     memory_temperature_c: Optional[float] = None
     sm_clock_hz: Optional[float] = None
+    ecc_uncorrected: Optional[int] = None  # since the driver was loaded
     means: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -169,6 +174,35 @@ class Workload:
     allocations: Sequence[Allocation] = ()
     processes: Sequence[Process] = ()
     sources: Sequence[SourceStatus] = ()
+    facts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # GPU uuid -> its holder's job_* columns of the wire
+    pending_gpus: Optional[int] = None  # GPUs that jobs wait for in the scheduler's queue
+
+
+class SchedulerError(Exception):
+    """A scheduler does not answer, or not so that it can be understood; the text says why, for the operator."""
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What a scheduler's books say of this node's GPUs now.
+
+    `aliases` lead from what a control group may name (a SLUID, a pod's uid, a container's id) to the key of a job.
+    """
+
+    jobs: Sequence[Job] = ()
+    allocations: Sequence[Allocation] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    pending_gpus: Optional[int] = None
+
+
+class Scheduler(Protocol):
+    """One set of books: Slurm's, Kubernetes', Docker's. Asked from a thread of its own, because it may take seconds."""
+
+    kind: str  # as the wire's sources say it: slurm, kubernetes, docker
+    interval_s: float  # between two questions
+
+    def poll(self, gpus: Sequence[GPUInfo], now_ms: int) -> Holdings:
+        """Every job that holds a GPU of this node now. Raises SchedulerError."""
 
 
 class Workloads(Protocol):

@@ -291,6 +291,7 @@ def _other_columns(pieces: Sequence[Piece]) -> Dict[str, Optional[Number]]:
     def mean(get: Callable[[Reading], Optional[float]]) -> Optional[float]:
         return _mean((get(piece.reading), piece.length_ms) for piece in pieces)
 
+    errors = [piece.reading.ecc_uncorrected for piece in pieces]
     return {
         "memory_util_mean": mean(lambda reading: reading.memory_util),
         "memory_used_bytes": _rounded(mean(lambda reading: reading.memory_used_bytes)),
@@ -298,6 +299,7 @@ def _other_columns(pieces: Sequence[Piece]) -> Dict[str, Optional[Number]]:
         "temperature_c": mean(lambda reading: reading.temperature_c),
         "memory_temperature_c": mean(lambda reading: reading.memory_temperature_c),
         "sm_clock_hz": mean(lambda reading: reading.sm_clock_hz),
+        "ecc_uncorrected": max((found for found in errors if found is not None), default=None),
     }
 
 
