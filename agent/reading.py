@@ -17,7 +17,7 @@ class SourceError(Exception):
     """A source, or one GPU of it, can't be read now; the text says why, for the operator."""
 
 
-class DriverChanged(SourceError):
+class DriverChangedError(SourceError):
     """The driver was changed under this process: only a new process of the agent can read again."""
 
 
