@@ -2,8 +2,9 @@
 
 from typing import Dict, List, Optional, Sequence, Set, Tuple
 
-from agent.reading import Allocation, GPUInfo, Job, Process, Processes, ProcessReading, SourceStatus, Workload
+from agent.reading import Allocation, GPUInfo, Job, Process, Processes, ProcessReading, Scheduler, SourceStatus, Workload
 from agent.workloads.docker import SOCKET, Docker
+from agent.workloads.poller import Poller
 from agent.workloads.proc import DEAD_STATES, STUCK_STATE, Proc, ProcessFacts
 
 # Waiting for a disk is state D too: only who stays in it this long hangs in the driver and holds nothing for anybody.
@@ -21,8 +22,18 @@ Identity = Tuple[int, int]  # pid, start in ticks
 class Resolver:
     """Names who holds the GPUs of a host without a scheduler. Keeps only since when it saw each holder."""
 
-    def __init__(self, *, node: str, declared: Optional[Job] = None, proc_root: str = "/proc", docker_socket: str = SOCKET) -> None:
-        self._node = node
+    def __init__(
+        self,
+        *,
+        node: str,
+        schedulers: Sequence[Scheduler] = (),
+        cluster: str = "",
+        declared: Optional[Job] = None,
+        proc_root: str = "/proc",
+        docker_socket: str = SOCKET,
+    ) -> None:
+        self._node, self._cluster = node, cluster
+        self._pollers = [Poller(scheduler) for scheduler in schedulers]
         self._declared = declared
         self._proc = Proc(proc_root)
         self._docker = Docker(docker_socket)

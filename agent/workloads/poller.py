@@ -1,0 +1,98 @@
+"""A scheduler's books, read in a thread of their own: whoever asks gets the last answer at once, and how old it is.
+
+A slurmctld that is down blocks its client for ten seconds and more; readings of GPUs must not wait for it.
+"""
+
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from typing import Callable, Optional, Sequence
+
+from agent.reading import GPUInfo, Holdings, Scheduler, SchedulerError, SourceStatus
+
+log = logging.getLogger("agent.workloads")
+
+FRESH_INTERVALS = 2  # a longer silence is a gap: who holds the GPUs is not known then, which is not "nobody"
+MIN_PAUSE_S = 1.0  # between two questions, however long the first one took
+
+
+def elapsed_s() -> float:
+    """Seconds of a clock that nobody sets and that counts suspended time too: an answer from before a sleep is old."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the books say; `fresh` is None where nothing may be concluded, `known` the last that they ever said."""
+
+    status: SourceStatus
+    fresh: Optional[Holdings] = None
+    known: Holdings = Holdings()  # noqa: RUF009 - frozen
+
+
+class Poller:
+    """Asks one scheduler again and again. The thread starts with the first look."""
+
+    def __init__(
+        self, scheduler: Scheduler, *, now_ms: Callable[[], int] = lambda: int(time.time() * 1000), clock_s: Callable[[], float] = elapsed_s
+    ) -> None:
+        self.kind = scheduler.kind
+        self._scheduler, self._now_ms, self._clock_s = scheduler, now_ms, clock_s
+        self._mutex = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: Optional[threading.Thread] = None
+        self._gpus: Sequence[GPUInfo] = ()
+        self._known: Optional[Holdings] = None
+        self._answered_s, self._seen_ms = 0.0, 0
+        self._trouble = ""
+
+    def look(self, gpus: Sequence[GPUInfo]) -> Answer:
+        """The last answer; the next question is about these GPUs. Never waits."""
+        with self._mutex:
+            self._gpus = gpus
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="jobs-" + self.kind, daemon=True)
+                self._thread.start()
+            return self._answer()
+
+    def stop(self) -> None:
+        """No further question is asked; one under way ends by itself."""
+        self._stop.set()
+
+    def ask(self) -> None:
+        """One question, now, in the caller's thread."""
+        try:
+            holdings = self._scheduler.poll(self._gpus, self._now_ms())
+        except SchedulerError as error:
+            self._complain(str(error) or type(error).__name__)
+        except Exception as error:  # the top of a thread's loop: a bug in one reader must not end its questions
+            log.exception("the scheduler's answer was not understood kind=%s", self.kind)
+            self._trouble = repr(error)
+        else:
+            self._take(holdings)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            began_s = self._clock_s()
+            self.ask()
+            self._stop.wait(max(MIN_PAUSE_S, began_s + self._scheduler.interval_s - self._clock_s()))
+
+    def _take(self, holdings: Holdings) -> None:
+        with self._mutex:
+            self._known, self._answered_s, self._seen_ms = holdings, self._clock_s(), self._now_ms()
+        if self._trouble:
+            log.info("the scheduler answers again kind=%s", self.kind)
+        self._trouble = ""
+
+    def _complain(self, text: str) -> None:
+        if text != self._trouble:
+            log.warning("the scheduler does not answer kind=%s: %s", self.kind, text)
+        self._trouble = text
+
+    def _answer(self) -> Answer:
+        if self._known is None:
+            return Answer(SourceStatus(self.kind, ok=False))
+        is_fresh = self._clock_s() - self._answered_s < FRESH_INTERVALS * self._scheduler.interval_s
+        status = SourceStatus(self.kind, ok=is_fresh, seen_ms=self._seen_ms)
+        return Answer(status, self._known if is_fresh else None, self._known)

@@ -1,0 +1,132 @@
+import threading
+
+import pytest
+
+from agent.reading import GPUInfo, Holdings, Job, SchedulerError
+from agent.workloads.poller import Poller
+
+NOW = 1_794_000_000_000
+GPU = GPUInfo("GPU-1")
+BOOKS = Holdings(jobs=[Job("slurm/della/4711")])
+
+
+class Scheduler:
+    """Answers what it was given, in turn; an exception is raised."""
+
+    kind, interval_s = "slurm", 30.0
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+        self.was_asked = threading.Event()
+
+    def poll(self, gpus, now_ms):
+        self.asked.append((list(gpus), now_ms))
+        self.was_asked.set()
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Watch:
+    """A clock that stands until it is moved."""
+
+    def __init__(self):
+        self.s = 1000.0
+
+    def __call__(self):
+        return self.s
+
+
+def poller(scheduler, watch):
+    """A poller whose thread never runs: the test asks."""
+    made = Poller(scheduler, now_ms=lambda: NOW, clock_s=watch)
+    made._thread = threading.current_thread()
+    return made
+
+
+def test_before_the_first_answer_nothing_is_known():
+    answer = poller(Scheduler(BOOKS), Watch()).look([GPU])
+
+    assert (answer.status.kind, answer.status.ok, answer.status.seen_ms, answer.fresh) == ("slurm", False, None, None)
+
+
+@pytest.mark.parametrize(("age_s", "is_fresh"), [(0, True), (59.9, True), (60, False), (86_400, False)])
+def test_an_answer_counts_for_less_than_two_intervals(age_s, is_fresh):
+    watch = Watch()
+    books = poller(Scheduler(BOOKS), watch)
+    books.ask()
+    watch.s += age_s
+
+    answer = books.look([GPU])
+
+    assert (answer.status.ok, answer.status.seen_ms) == (is_fresh, NOW)
+    assert answer.fresh == (BOOKS if is_fresh else None)
+    assert answer.known == BOOKS
+
+
+def test_one_failure_between_two_answers_is_no_gap():
+    watch = Watch()
+    books = poller(Scheduler(BOOKS, SchedulerError("slurmctld is away"), BOOKS), watch)
+
+    seen = []
+    for _ in range(3):
+        books.ask()
+        watch.s += 29
+        seen.append(books.look([GPU]).status.ok)
+
+    assert seen == [True, True, True]
+
+
+def test_a_failure_that_lasts_is_a_gap_and_said_once(caplog):
+    watch = Watch()
+    books = poller(Scheduler(BOOKS, SchedulerError("slurmctld is away")), watch)
+
+    for _ in range(4):
+        books.ask()
+        watch.s += 30
+
+    assert books.look([GPU]).status.ok is False
+    assert [record.message for record in caplog.records] == ["the scheduler does not answer kind=slurm: slurmctld is away"]
+
+
+def test_an_answer_that_nobody_foresaw_does_not_end_the_questions(caplog):
+    books = poller(Scheduler(ValueError("no such key"), BOOKS), Watch())
+
+    books.ask()
+    books.ask()
+
+    assert books.look([GPU]).fresh == BOOKS
+    assert "was not understood" in caplog.text
+
+
+def test_the_scheduler_is_asked_about_the_gpus_of_the_last_look():
+    scheduler = Scheduler(BOOKS)
+    books = poller(scheduler, Watch())
+
+    books.look([GPU])
+    books.ask()
+
+    assert scheduler.asked == [([GPU], NOW)]
+
+
+def test_a_scheduler_that_never_answers_holds_nobody_up():
+    release = threading.Event()
+
+    class Hanging(Scheduler):
+        def poll(self, gpus, now_ms):
+            self.was_asked.set()
+            release.wait(10)
+            return BOOKS
+
+    scheduler = Hanging(BOOKS)
+    books = Poller(scheduler)
+    books.look([GPU])
+    assert scheduler.was_asked.wait(5)
+
+    answer = books.look([GPU])
+
+    assert answer.status.ok is False
+    books.stop()
+    release.set()
