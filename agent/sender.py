@@ -21,7 +21,8 @@ from typing import Callable, Mapping, Optional, Tuple
 
 from agent import __version__
 from agent.split import split
-from agent.spool import Entry, Spool
+from agent.spool import Spool
+from agent.store import Entry
 
 log = logging.getLogger("agent.sender")
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from agent import wire
-from agent.spool import Entry
+from agent.store import Entry
 
 # A half is named by its place in the tree of splits (root 1, children 2n and 2n + 1) above the whole's sequence, so
 # that a batch split again after a restart gets the same names and a half never answers to the name of the whole.

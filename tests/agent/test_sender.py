@@ -10,7 +10,8 @@ import pytest
 from agent import wire
 from agent.sender import Outcome, Pump, Sender, Verdict, retry_after_s, wait_s
 from agent.split import split
-from agent.spool import Entry, Identity, Spool
+from agent.spool import Identity, Spool
+from agent.store import Entry
 from tests.agent.factories import START, mapping
 
 ACCEPTED = (200, {}, {"stored": 1, "duplicate": 0, "next_flush_s": 30, "actions": []})

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.spool import Entry, Identity, Spool, SpoolError
+from agent.spool import Identity, Spool, SpoolError
+from agent.store import Entry
 from tests.agent.hub import Hub
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -154,24 +155,6 @@ def test_at_the_cap_the_oldest_are_dropped_and_counted(tmp_path):
     again = open_spool(tmp_path)
     assert again.dropped_windows == 12
     assert [int(text) for text in drain(again)] == [2, 3, 4]
-
-
-def test_a_full_disk_drops_the_oldest_until_it_fits(tmp_path, monkeypatch):
-    spool = open_spool(tmp_path)
-    put(spool, "a")
-    put(spool, "b")
-    real = os.replace
-    monkeypatch.setattr(os, "replace", lambda source, target: full(source, target, real, tmp_path))
-
-    put(spool, "c")
-
-    assert drain(spool) == ["b", "c"]
-
-
-def full(source, target, real, folder):
-    if str(target).endswith("2.batch") and (folder / ("%020d.batch" % 0)).exists():
-        raise OSError(28, "No space left on device")
-    real(source, target)
 
 
 def test_parts_take_their_batchs_place_at_once(tmp_path):
