@@ -18,6 +18,7 @@ from agent.wire import JOB_KINDS, MAX_LABELS, MAX_TEXT
 
 SOURCES = ("auto", "nvml", "nvidia-smi")
 SOURCE_PREFIXES = ("simulated:", "replay:")
+EXPORTER = "dcgm="
 PREFIX = "FLEETWATCH_"
 MIN_FLUSH_S, MAX_FLUSH_S = 1, 300
 MIN_SPOOL_MB, MAX_SPOOL_MB = 1, 1_000_000
@@ -157,7 +158,7 @@ def _add_hub_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_source_flag(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--source", metavar="S", help="auto | nvml | nvidia-smi | simulated:SPEC | replay:FILE (auto)")
+    parser.add_argument("--source", metavar="S", help="auto | nvml | nvidia-smi | dcgm=URL | simulated:SPEC | replay:FILE (auto)")
 
 
 def _add_job_flags(parser: argparse.ArgumentParser) -> None:
@@ -189,20 +190,28 @@ def _node(text: str) -> str:
 def _source(text: str) -> str:
     if text in SOURCES or any(text.startswith(prefix) and len(text) > len(prefix) for prefix in SOURCE_PREFIXES):
         return text
-    raise ConfigError("--source is %r, expected auto, nvml, nvidia-smi, simulated:SPEC or replay:FILE" % text)
+    if text.startswith(EXPORTER) and _is_address(text[len(EXPORTER) :]):
+        return text
+    known = "auto, nvml, nvidia-smi, dcgm=http://HOST:9400/metrics, simulated:SPEC or replay:FILE"
+    raise ConfigError("--source is %r, expected %s" % (text, known))
 
 
 def _server(text: Optional[str]) -> str:
     if not text:
         raise ConfigError("--server (or FLEETWATCH_SERVER) is missing: the hub's address, such as https://fleetwatch.example.org")
-    try:
-        parts = urlsplit(text)
-        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query and not parts.fragment and parts.port != 0
-    except ValueError:
-        is_good = False
-    if not is_good or any(character.isspace() for character in text):
+    if not _is_address(text) or "?" in text:
         raise ConfigError("--server is %r, expected http:// or https:// and a host" % text)
     return text.rstrip("/")
+
+
+def _is_address(text: str) -> bool:
+    """True for http:// or https:// with a host, and nothing that would be left out in silence (a user, a fragment)."""
+    try:
+        parts = urlsplit(text)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
+    except ValueError:
+        return False
+    return is_good and not parts.fragment and not any(character.isspace() or not character.isprintable() for character in text)
 
 
 def _token(text: Optional[str], environment: Mapping[str, str]) -> str:

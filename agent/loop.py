@@ -162,7 +162,7 @@ def _differs(observed: Observed, closed: Sequence[batch.ClosedWindow], before: O
 
 def window_of(observed: Observed, gpu: GPUInfo, *, start_ms: int, end_ms: int) -> GPUWindow:
     """The GPU's window, with its number of processes and its holder's facts where they were read."""
-    window = close_window(observed.readings.get(gpu.uuid, []), gpu=gpu, start_ms=start_ms, end_ms=end_ms, interval_ms=INTERVAL_MS)
+    window = close_window(observed.readings.get(gpu.uuid, []), gpu=gpu, start_ms=start_ms, end_ms=end_ms, interval_ms=observed.interval_ms)
     columns: Dict[str, float] = {**window.columns, **observed.workload.facts.get(gpu.uuid, {})}
     processes = observed.processes.get(gpu.uuid)
     if processes is not None:

@@ -7,18 +7,24 @@ hertz, milliseconds since the epoch. None is "not read", never zero.
 from dataclasses import dataclass, field
 from typing import List, Mapping, Optional, Sequence, Tuple
 
+from agent.errors import AgentError
+
 try:
     from typing import Protocol
 except ImportError:  # pragma: no cover - Python 3.7, which the start refuses with a clear line
     Protocol = object  # type: ignore[assignment]
 
 
-class SourceError(Exception):
+class SourceError(AgentError):
     """A source, or one GPU of it, can't be read now; the text says why, for the operator."""
 
 
 class DriverChangedError(SourceError):
     """The driver was changed under this process: only a new process of the agent can read again."""
+
+
+class UnreachableError(SourceError):
+    """Who could tell of the GPUs does not answer (an exporter); of the driver and the GPUs that says nothing."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,11 @@ class Event:
 
 
 class Source(Protocol):
-    """Where readings come from. Called from one thread only; a call may hang, never raise but SourceError."""
+    """Where readings come from. Called from one thread only; a call may hang, never raise but SourceError.
+
+    A source whose readings are not a second apart has an `interval_ms`; one that knows who holds its GPUs has
+    `workloads(otherwise)`, given what makes the host's own Workloads.
+    """
 
     name: str  # as the wire says it: nvml, nvidia-smi, simulated, replay
 

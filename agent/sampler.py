@@ -10,7 +10,19 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Callable, Dict, List, Optional, Sequence, TypeVar
 
-from agent.reading import NO_WORKLOAD, Event, GPUInfo, Processes, Reading, Source, SourceError, SourceStatus, Workload, Workloads
+from agent.reading import (
+    NO_WORKLOAD,
+    Event,
+    GPUInfo,
+    Processes,
+    Reading,
+    Source,
+    SourceError,
+    SourceStatus,
+    UnreachableError,
+    Workload,
+    Workloads,
+)
 from agent.window import COUNTS_INTERVALS
 
 log = logging.getLogger("agent.sampler")
@@ -22,12 +34,16 @@ KEPT_MS = 60_000  # readings that no window has asked for by then never will be
 
 @dataclass(frozen=True)
 class Observed:
-    """What is known of one window; `workload` is NO_WORKLOAD and `processes` empty where nobody could be asked."""
+    """What is known of one window; `workload` is NO_WORKLOAD and `processes` empty where nobody could be asked.
+
+    Readings are meant to be interval_ms apart.
+    """
 
     gpus: Sequence[GPUInfo]
     readings: Dict[str, List[Reading]]
     processes: Processes = field(default_factory=dict)
     workload: Workload = NO_WORKLOAD
+    interval_ms: int = 1000
 
 
 class Recorder:
@@ -106,7 +122,7 @@ class Sampler:
             self._forget_before(start_ms)
             statuses = [replace(status, ok=False) for status in self._statuses]
             workload = held.workload if held is not None else Workload(sources=statuses)
-            return Observed(list(self._gpus), kept, held.processes if held is not None else {}, workload)
+            return Observed(list(self._gpus), kept, held.processes if held is not None else {}, workload, self._interval_ms)
 
     def has_finished(self, end_ms: int) -> bool:
         """True when the window's processes and jobs were asked for, or nobody can be asked."""
@@ -135,6 +151,7 @@ class Sampler:
             self._lose(now_ms, error)
             return False
         self.name, self.driver = self._source.name, self._source.driver() or ""
+        self._interval_ms = getattr(self._source, "interval_ms", self._interval_ms)
         log.info("source opened name=%s driver=%s gpus=%d", self.name, self.driver or "unknown", len(self._gpus))
         if self._was_missing:
             self._add_event(Event(now_ms, "driver_ok"))
@@ -145,7 +162,8 @@ class Sampler:
         """The whole source is gone: said once, tried again after 5, 10, … 60 s."""
         if not self._was_missing:
             log.warning("no GPU can be read: %s; trying again", error)
-            self._add_event(Event(now_ms, "driver_missing", text=str(error)))
+            if not isinstance(error, UnreachableError):
+                self._add_event(Event(now_ms, "driver_missing", text=str(error)))
         if self._source is not None:
             self._source.close()
         self._was_missing, self._source = True, None

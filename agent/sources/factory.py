@@ -1,35 +1,45 @@
-"""Which source a name means."""
+"""Which source a name means. Each module is loaded only when its source is chosen: the others would cost memory."""
 
+from importlib import import_module
 from pathlib import Path
-from typing import Callable, List, Tuple
+from typing import Any, List
 
 from agent.reading import Source, SourceError
-from agent.sources.nvidia_smi import NvidiaSMI
-from agent.sources.nvml import NVMLSource
-from agent.sources.replay import ReplaySource
-from agent.sources.simulated import Simulated
 
-AUTOMATIC = (NVMLSource, NvidiaSMI)
+AUTOMATIC = ("nvml", "nvidia-smi")
+_CLASSES = {
+    "nvml": ("agent.sources.nvml", "NVMLSource"),
+    "nvidia-smi": ("agent.sources.nvidia_smi", "NvidiaSMI"),
+    "dcgm": ("agent.sources.dcgm", "DCGMSource"),
+    "simulated": ("agent.sources.simulated", "Simulated"),
+    "replay": ("agent.sources.replay", "ReplaySource"),
+}
 
 
-def open_source(name: str, *, node: str, start_ms: int) -> Source:
+def open_source(name: str, *, node: str, start_ms: int, cluster: str = "default") -> Source:
     """The source that config.SOURCES names. Raises SourceError when nothing can be read, ValueError for a bad simulation."""
-    if name.startswith("simulated:"):
-        return Simulated(name.partition(":")[2], node=node, start_ms=start_ms)
-    if name.startswith("replay:"):
-        return ReplaySource(Path(name.partition(":")[2]), node=node, start_ms=start_ms)
-    if name == "nvml":
-        return NVMLSource()
-    if name == "nvidia-smi":
-        return NvidiaSMI()
-    return _first_that_opens(AUTOMATIC)
+    if name.startswith("dcgm="):
+        return _made("dcgm", name.partition("=")[2], cluster=cluster, now_ms=start_ms)
+    kind, _, rest = name.partition(":")
+    if kind == "simulated":
+        return _made(kind, rest, node=node, start_ms=start_ms)
+    if kind == "replay":
+        return _made(kind, Path(rest), node=node, start_ms=start_ms)
+    return _first_that_opens() if name == "auto" else _made(name)
 
 
-def _first_that_opens(candidates: Tuple[Callable[[], Source], ...]) -> Source:
+def _made(kind: str, *arguments: Any, **options: Any) -> Source:
+    module, name = _CLASSES[kind]
+    source: Source = getattr(import_module(module), name)(*arguments, **options)
+    return source
+
+
+def _first_that_opens() -> Source:
+    """Raises SourceError with every reason."""
     reasons: List[str] = []
-    for candidate in candidates:
+    for kind in AUTOMATIC:
         try:
-            return candidate()
+            return _made(kind)
         except SourceError as error:
             reasons.append(str(error))
     raise SourceError("; ".join(reasons))

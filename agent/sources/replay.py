@@ -33,7 +33,7 @@ _NAMES = uuids.UUID("0f3f2f7e-9a55-4c1c-8f0b-5f3b6f0a7a11")
 Key = Union[str, int]  # a GPU as the file names it: by uuid, or by place
 
 
-class LogError(Exception):
+class LogError(SourceError):
     """The file can't be replayed; the text says which and why."""
 
 

@@ -1,7 +1,7 @@
 """The simulated source: readings of jobs that a schedule puts on GPUs that do not exist."""
 
 import math
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from agent.reading import (
     Allocation,
@@ -15,6 +15,7 @@ from agent.reading import (
     SourceError,
     SourceStatus,
     Workload,
+    Workloads,
 )
 from agent.sources.simulated.card import RESERVED_BYTES, Card, card
 from agent.sources.simulated.schedule import SimulatedJob, faults_between, jobs_between
@@ -81,6 +82,10 @@ class Simulated:
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def workloads(self, otherwise: Callable[[], Workloads]) -> Workloads:
+        """The schedule's own: the host knows nothing of these GPUs."""
+        return self
 
     def resolve(self, processes: Processes, *, gpus: Sequence[GPUInfo], start_ms: int, end_ms: int) -> Workload:
         """The schedule's jobs in the window, and whose the processes are."""

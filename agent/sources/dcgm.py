@@ -1,0 +1,253 @@
+"""Readings from a dcgm-exporter that is already there: one scrape per window, nothing else to install.
+
+An exporter collects every 10 to 30 s and answers every scrape in between with the same values. A value counts from the
+scrape that brought it until the next, but no longer than one and a half of the exporter's own periods: when it stops
+collecting, nothing more is observed.
+"""
+
+import http.client
+import logging
+import time
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from urllib.parse import urlsplit
+
+from agent.reading import (
+    Allocation,
+    Event,
+    GPUInfo,
+    Job,
+    Processes,
+    ProcessReading,
+    Reading,
+    SourceError,
+    SourceStatus,
+    UnreachableError,
+    Workload,
+    Workloads,
+)
+from agent.sources.dcgm_text import Card, Holder, Scrape, cards_of, reading_of, throttle_ratios
+from agent.sources.prometheus_text import parse
+
+log = logging.getLogger("agent.dcgm")
+
+SCRAPE_MS = 10_000
+TIMEOUT_S = 5.0  # for each step; twice that for the whole answer
+MAX_BYTES = 8 * 1024 * 1024
+CHUNK_BYTES = 64 * 1024
+# The exporter's period is learnt from its own changes, within these; 30 s is its default.
+FIRST_PERIOD_MS, LEAST_PERIOD_MS, MOST_PERIOD_MS = 30_000, 10_000, 60_000
+HOLDS_PERIODS = 1.5
+FORGOTTEN_MS = 60_000  # without any label for this long after the last one: nobody holds anything, and the mapping works
+
+
+class DCGMSource:
+    """The GPUs of one exporter. Raises UnreachableError where it does not answer, or names no GPU."""
+
+    name = "dcgm"
+
+    def __init__(self, url: str, *, cluster: str, now_ms: int, fetch: "Optional[Callable[[str], str]]" = None) -> None:
+        self.interval_ms = SCRAPE_MS
+        self.cluster = cluster
+        self._url, self._fetch = url, fetch or fetch_text
+        self._scrape = Scrape({})
+        self._unparsed: Tuple[int, str] = (0, "")
+        self._slot: Optional[int] = None
+        self._trouble: Optional[str] = None
+        self._changed_ms: Optional[int] = None
+        self._is_change_seen = False  # when the values of the first scrape were collected nobody knows
+        self._period_ms = FIRST_PERIOD_MS
+        self._pending: Dict[str, Reading] = {}
+        self._xids: Dict[str, float] = {}
+        self._events: List[Event] = []
+        self.labels = Labels()
+        self._take(self._ask(), now_ms)
+        self._pending = {}
+
+    def driver(self) -> Optional[str]:
+        """The driver's version, where the exporter has it as a label."""
+        return self._scrape.driver
+
+    def notes(self) -> List[str]:
+        """What an operator should know of the exporter's answers."""
+        count, first = self._unparsed
+        return ["%d lines of the exporter's answer can't be understood, the first: %.60s" % (count, first)] if count else []
+
+    def gpus(self) -> List[GPUInfo]:
+        """Every GPU of the last scrape that came."""
+        return [card.info for card in self._scrape.cards.values()]
+
+    def read(self, uuid: str, now_ms: int) -> Optional[Reading]:
+        """The GPU by the newest scrape, given once. Raises SourceError while the exporter does not answer or stands still."""
+        if now_ms // self.interval_ms != self._slot:
+            self._slot = now_ms // self.interval_ms
+            self._refresh(now_ms)
+        if self._trouble is not None:
+            raise SourceError(self._trouble)
+        return self._pending.pop(uuid, None)
+
+    def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
+        """The exporter does not tell of processes."""
+        return None
+
+    def events(self, now_ms: int) -> List[Event]:
+        """XIDs since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def close(self) -> None:
+        """Nothing is held between two scrapes."""
+
+    def workloads(self, otherwise: Callable[[], Workloads]) -> Workloads:
+        """Who holds the GPUs: by the exporter's labels where it has any, else as on any other host."""
+        return LabelWorkloads(self.labels, self.cluster, otherwise())
+
+    def _refresh(self, now_ms: int) -> None:
+        """The scrape of this interval; its trouble is kept for every GPU that is asked for in it."""
+        self._pending, self._trouble = {}, None
+        try:
+            self._take(self._ask(), now_ms)
+        except SourceError as error:
+            self._trouble = str(error)
+            self.labels.is_answering = False
+
+    def _ask(self) -> Scrape:
+        parsed = parse(self._fetch(self._url))
+        self._unparsed = (parsed.unparsed, parsed.first_unparsed)
+        scrape = cards_of(parsed.samples)
+        if not scrape.cards:
+            raise UnreachableError("%s names no GPU: is it a dcgm-exporter?" % self._url)
+        known = self._scrape.cards.keys()
+        if known and not known & scrape.cards.keys():
+            raise UnreachableError("%s now answers for other GPUs: give the address of this node's own exporter" % self._url)
+        return scrape
+
+    def _take(self, scrape: Scrape, now_ms: int) -> None:
+        before, self._scrape = self._scrape, scrape
+        self.labels.take(scrape, now_ms)
+        self._note_xids(scrape, now_ms)
+        is_fresh = _has_changed(before, scrape)
+        elapsed_ms = now_ms - self._changed_ms if self._changed_ms is not None else None
+        if is_fresh:
+            if elapsed_ms is not None and self._is_change_seen:
+                self._period_ms = max(LEAST_PERIOD_MS, min(MOST_PERIOD_MS, elapsed_ms))
+            self._is_change_seen = self._changed_ms is not None
+            self._changed_ms = now_ms
+        elif elapsed_ms is not None and elapsed_ms > HOLDS_PERIODS * self._period_ms:
+            raise SourceError("%s has answered with the same values for %d s: it no longer collects" % (self._url, elapsed_ms // 1000))
+        for uuid, card in scrape.cards.items():
+            ratios = self._throttling(before, card, elapsed_ms) if is_fresh else {}
+            self._pending[uuid] = reading_of(card, at_ms=now_ms, is_fresh=is_fresh, ratios=ratios)
+
+    def _throttling(self, before: Scrape, card: Card, elapsed_ms: Optional[int]) -> Mapping[str, float]:
+        earlier = before.cards.get(card.info.uuid)
+        return {} if earlier is None or not elapsed_ms else throttle_ratios(earlier.values, card.values, elapsed_ms / 1000)
+
+    def _note_xids(self, scrape: Scrape, now_ms: int) -> None:
+        """The gauge holds the last XID for ever: only its change is an event, and what stood there at our start is old."""
+        for uuid, card in scrape.cards.items():
+            xid = card.values.get("xid", 0)
+            if uuid in self._xids and xid not in (0, self._xids[uuid]):
+                self._events.append(Event(now_ms, "xid", uuid, int(xid), "XID %d by dcgm-exporter's gauge" % xid))
+            self._xids[uuid] = xid
+
+
+class Labels:
+    """Who holds which GPU, by the labels of the newest scrape, and whether that can be believed."""
+
+    def __init__(self) -> None:
+        self.is_answering = False
+        self.seen_ms: Dict[str, int] = {}  # scheduler -> when a label of it was last there
+        self.now_ms = 0
+        self.holders: Mapping[str, Set[Holder]] = {}
+
+    def take(self, scrape: Scrape, now_ms: int) -> None:
+        """A scrape that came."""
+        self.is_answering, self.now_ms = True, now_ms
+        self.seen_ms.update(dict.fromkeys(scrape.schedulers, now_ms))
+        self.holders = {uuid: card.holders for uuid, card in scrape.cards.items()}
+
+    def statuses(self) -> List[SourceStatus]:
+        """The schedulers that ever had a label.
+
+        The exporter leaves labels out where nobody holds a GPU, but for a moment also while it can't ask the kubelet:
+        no label on any GPU is believed only after FORGOTTEN_MS.
+        """
+        statuses = []
+        for scheduler, seen_ms in sorted(self.seen_ms.items()):
+            is_told = seen_ms == self.now_ms or self.now_ms - seen_ms >= FORGOTTEN_MS
+            statuses.append(SourceStatus(scheduler, ok=self.is_answering and is_told, seen_ms=self.now_ms))
+        return statuses
+
+
+class LabelWorkloads:
+    """Jobs by the exporter's labels; the host's own sources where no label was ever there."""
+
+    def __init__(self, labels: Labels, cluster: str, otherwise: Workloads) -> None:
+        self._labels, self._cluster, self._otherwise = labels, cluster, otherwise
+        self._since_ms: Dict[Tuple[str, Holder], int] = {}
+
+    def resolve(self, processes: Processes, *, gpus: Sequence[GPUInfo], start_ms: int, end_ms: int) -> Workload:
+        """Every holder of the newest scrape, from the window that saw it first."""
+        statuses = self._labels.statuses()
+        if not statuses:
+            return self._otherwise.resolve(processes, gpus=gpus, start_ms=start_ms, end_ms=end_ms)
+        answering = {status.kind for status in statuses if status.ok}
+        held = [(uuid, one) for uuid, holders in self._labels.holders.items() for one in sorted(holders) if one.scheduler in answering]
+        self._since_ms = {hold: self._since_ms.get(hold, start_ms) for hold in held}
+        jobs = {self._key(holder): self._job(holder) for _, holder in held}
+        allocations = [Allocation(uuid, self._key(one), one.scheduler, self._since_ms[uuid, one]) for uuid, one in held]
+        return Workload(jobs=list(jobs.values()), allocations=allocations, sources=statuses)
+
+    def _key(self, holder: Holder) -> str:
+        return "%s/%s/%s" % (holder.scheduler, self._cluster, holder.id)
+
+    def _job(self, holder: Holder) -> Job:
+        return Job(
+            key=self._key(holder),
+            scheduler=holder.scheduler,
+            cluster=self._cluster,
+            id=holder.id,
+            name=holder.name,
+            account=holder.account,
+            state="RUNNING",
+        )
+
+
+def _has_changed(before: Scrape, after: Scrape) -> bool:
+    """True unless every GPU says what it said before; where no energy counter runs that may be a new collection too."""
+    has_counter = any("energy_j" in card.values for card in after.cards.values())
+    return not has_counter or any(
+        uuid not in before.cards or before.cards[uuid].values != card.values for uuid, card in after.cards.items()
+    )
+
+
+def fetch_text(url: str) -> str:
+    """The body at the URL. Raises UnreachableError, at the latest after 2 x TIMEOUT_S and a step."""
+    parts = urlsplit(url)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
+    try:
+        connection.request("GET", (parts.path or "/metrics") + ("?" + parts.query if parts.query else ""), headers={"Accept": "text/plain"})
+        response = connection.getresponse()
+        if response.status != 200:
+            raise UnreachableError("%s answers %d %.60s" % (url, response.status, response.reason))
+        return _body(response, url)
+    except (OSError, http.client.HTTPException) as error:
+        raise UnreachableError("%s does not answer: %s" % (url, getattr(error, "strerror", None) or error)) from error
+    finally:
+        connection.close()
+
+
+def _body(response: http.client.HTTPResponse, url: str) -> str:
+    """A peer that sends a byte now and then never times out by itself: the whole answer has its own limit."""
+    deadline = time.monotonic() + 2 * TIMEOUT_S
+    body = bytearray()
+    while True:
+        chunk = response.read1(CHUNK_BYTES)
+        if not chunk:
+            return body.decode("utf-8", "replace")
+        body += chunk
+        if len(body) > MAX_BYTES:
+            raise UnreachableError("%s answers with more than %d MiB" % (url, MAX_BYTES // 1024 // 1024))
+        if time.monotonic() > deadline:
+            raise UnreachableError("%s is too slow: no whole answer in %d s" % (url, 2 * TIMEOUT_S))

@@ -1,0 +1,248 @@
+"""What dcgm-exporter says, as GPUs: names old and new, units, blanks, MIG instances, and who holds what. Pure.
+
+Field names and units: dcgm_fields.h and the exporter's counter lists. A GPU's labels are the exporter's own.
+"""
+
+import math
+import re
+from dataclasses import dataclass, field, replace
+from typing import Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
+
+from agent.reading import GPUInfo, Reading
+from agent.sources.prometheus_text import Sample
+
+MIB = 1024.0 * 1024
+PERCENT = 0.01
+COLDEST = -100.0
+MAX_GPUS = 1024
+# dcgm_fields.h: blank, not found, not supported, not permitted, one after the other from each of these.
+_BLANKS = (0x7FFFFFF0, 0x7FFFFFFFFFFFFFF0, 140737488355328)  # of 32 bits, of 64 bits, of a double
+_BLANK_REASONS = {2: "not_supported", 3: "no_permission"}
+NOT_EXPORTED = "not_exported"
+
+# Slot -> (factor to base units, the names the field has had). The ratios of DCGM_FI_PROF_* are 0 to 1, the utilisations
+# of DCGM_FI_DEV_* percent; new names keep the old unit, but for those that say another.
+_FIELDS: Tuple[Tuple[str, float, Tuple[str, ...]], ...] = (
+    ("util", PERCENT, ("DCGM_FI_DEV_GPU_UTIL", "dcgm_gpu_utilization")),
+    ("memory_util", PERCENT, ("DCGM_FI_DEV_MEM_COPY_UTIL", "dcgm_mem_copy_utilization")),
+    ("memory_util", 1, ("DCGM_FI_DEV_MEMORY_UTIL_RATIO",)),
+    ("encoder_ratio", PERCENT, ("DCGM_FI_DEV_ENC_UTIL", "dcgm_enc_utilization")),
+    ("encoder_ratio", 1, ("DCGM_FI_DEV_ENC_UTIL_RATIO",)),
+    ("decoder_ratio", PERCENT, ("DCGM_FI_DEV_DEC_UTIL", "dcgm_dec_utilization")),
+    ("decoder_ratio", 1, ("DCGM_FI_DEV_DEC_UTIL_RATIO",)),
+    ("memory_used_bytes", MIB, ("DCGM_FI_DEV_FB_USED", "dcgm_fb_used")),
+    ("memory_used_bytes", 1, ("DCGM_FI_DEV_FB_USED_BYTES",)),
+    ("memory_free_bytes", MIB, ("DCGM_FI_DEV_FB_FREE", "dcgm_fb_free")),
+    ("memory_free_bytes", 1, ("DCGM_FI_DEV_FB_FREE_BYTES",)),
+    ("memory_reserved_bytes", MIB, ("DCGM_FI_DEV_FB_RESERVED",)),
+    ("memory_reserved_bytes", 1, ("DCGM_FI_DEV_FB_RESERVED_BYTES",)),
+    ("memory_total_bytes", MIB, ("DCGM_FI_DEV_FB_TOTAL",)),
+    ("memory_total_bytes", 1, ("DCGM_FI_DEV_FB_CAPACITY_BYTES",)),
+    ("power_w", 1, ("DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_BOARD_POWER_WATTS", "dcgm_power_usage")),
+    ("power_limit_w", 1, ("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "DCGM_FI_DEV_BOARD_POWER_LIMIT_ENFORCED_WATTS")),
+    ("power_limit_w", 1, ("DCGM_FI_DEV_POWER_MGMT_LIMIT", "DCGM_FI_DEV_BOARD_POWER_LIMIT_REQUESTED_WATTS")),
+    ("energy_j", 1e-3, ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "dcgm_total_energy_consumption")),
+    ("energy_j", 1, ("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL",)),
+    ("temperature_c", 1, ("DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_GPU_TEMP_CELSIUS", "dcgm_gpu_temp")),
+    ("memory_temperature_c", 1, ("DCGM_FI_DEV_MEMORY_TEMP", "DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "dcgm_memory_temp")),
+    ("sm_clock_hz", 1e6, ("DCGM_FI_DEV_SM_CLOCK", "dcgm_sm_clock")),
+    ("sm_clock_max_hz", 1e6, ("DCGM_FI_DEV_MAX_SM_CLOCK",)),
+    ("xid", 1, ("DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_XID_ERROR", "dcgm_xid_errors")),
+    ("ecc_uncorrected", 1, ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "dcgm_ecc_dbe_volatile_total")),
+    ("persistence", 1, ("DCGM_FI_DEV_PERSISTENCE_MODE", "DCGM_FI_DEV_GPU_PERSISTENCE_MODE")),
+    ("throttled_power_s", 1e-9, ("DCGM_FI_DEV_POWER_VIOLATION", "dcgm_power_violation")),
+    ("throttled_thermal_s", 1e-9, ("DCGM_FI_DEV_THERMAL_VIOLATION", "dcgm_thermal_violation")),
+    ("gr_engine_active", 1, ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", "dcgm_fi_prof_gr_engine_active")),
+    ("sm_active", 1, ("DCGM_FI_PROF_SM_ACTIVE", "DCGM_FI_PROF_SM_UTIL_RATIO", "dcgm_fi_prof_sm_active")),
+    ("sm_occupancy", 1, ("DCGM_FI_PROF_SM_OCCUPANCY", "DCGM_FI_PROF_SM_OCCUPANCY_RATIO", "dcgm_fi_prof_sm_occupancy")),
+    ("tensor_active", 1, ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_TENSOR_UTIL_RATIO", "dcgm_fi_prof_pipe_tensor_active")),
+    ("dram_active", 1, ("DCGM_FI_PROF_DRAM_ACTIVE", "DCGM_FI_PROF_DRAM_UTIL_RATIO", "dcgm_fi_prof_dram_active")),
+    ("fp64_active", 1, ("DCGM_FI_PROF_PIPE_FP64_ACTIVE", "DCGM_FI_PROF_FP64_UTIL_RATIO", "dcgm_fi_prof_pipe_fp64_active")),
+    ("fp32_active", 1, ("DCGM_FI_PROF_PIPE_FP32_ACTIVE", "DCGM_FI_PROF_FP32_UTIL_RATIO", "dcgm_fi_prof_pipe_fp32_active")),
+    ("fp16_active", 1, ("DCGM_FI_PROF_PIPE_FP16_ACTIVE", "DCGM_FI_PROF_FP16_UTIL_RATIO", "dcgm_fi_prof_pipe_fp16_active")),
+    ("pcie_tx_bytes_s", 1, ("DCGM_FI_PROF_PCIE_TX_BYTES", "dcgm_fi_prof_pcie_tx_bytes")),
+    ("pcie_rx_bytes_s", 1, ("DCGM_FI_PROF_PCIE_RX_BYTES", "dcgm_fi_prof_pcie_rx_bytes")),
+    ("nvlink_tx_bytes_s", 1, ("DCGM_FI_PROF_NVLINK_TX_BYTES",)),
+    ("nvlink_rx_bytes_s", 1, ("DCGM_FI_PROF_NVLINK_RX_BYTES",)),
+)  # fmt: skip
+_BY_NAME = {name: (slot, factor) for slot, factor, names in _FIELDS for name in names}
+# The one name with two units: percent as a whole number where it renames field 203, a ratio where it is field 1613.
+_UTIL_OF_TWO_UNITS = "DCGM_FI_DEV_GPU_UTIL_RATIO"
+_BY_NAME[_UTIL_OF_TWO_UNITS] = ("util", 1)
+MEANS = (
+    "encoder_ratio", "decoder_ratio", "gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "fp64_active",
+    "fp32_active", "fp16_active", "pcie_tx_bytes_s", "pcie_rx_bytes_s", "nvlink_tx_bytes_s", "nvlink_rx_bytes_s",
+)  # fmt: skip
+_RATIOS = frozenset(MEANS[:10]) | {"util", "memory_util"}
+# Of the board alone: the exporter says them again for every MIG instance, and their sum would be nobody's.
+_BOARD = frozenset((
+    "power_w", "power_limit_w", "energy_j", "temperature_c", "memory_temperature_c", "sm_clock_hz", "sm_clock_max_hz", "xid",
+    "ecc_uncorrected", "persistence", "throttled_power_s", "throttled_thermal_s", "pcie_tx_bytes_s", "pcie_rx_bytes_s",
+    "nvlink_tx_bytes_s", "nvlink_rx_bytes_s",
+))  # fmt: skip
+# Wire column -> slot: what `gpus[].unread` speaks of.
+_TOLD = {"util_mean": "util", "memory_used_bytes": "memory_used_bytes", "power_w": "power_w", "energy_j": "energy_j",
+         "temperature_c": "temperature_c", "memory_temperature_c": "memory_temperature_c", "sm_clock_hz": "sm_clock_hz",
+         "throttle_power_ratio": "throttled_power_s", "throttle_thermal_ratio": "throttled_thermal_s",
+         "ecc_uncorrected": "ecc_uncorrected", **{name: name for name in MEANS}}  # fmt: skip
+
+
+class Holder(NamedTuple):
+    """Who holds a GPU, by the exporter's labels; `scheduler` is kubernetes or slurm."""
+
+    scheduler: str
+    id: str
+    name: str = ""
+    account: str = ""
+
+
+@dataclass
+class Card:
+    """A GPU or MIG instance of one scrape; `values` are by slot, in base units."""
+
+    info: GPUInfo
+    values: Dict[str, float] = field(default_factory=dict)
+    blanks: Dict[str, str] = field(default_factory=dict)  # slot -> why the exporter had no value
+    holders: Set[Holder] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Scrape:
+    """One answer of the exporter. `schedulers` are those whose labels stood on any GPU, empty labels too."""
+
+    cards: Mapping[str, Card]
+    driver: Optional[str] = None
+    schedulers: FrozenSet[str] = frozenset()
+
+
+def cards_of(samples: Iterable[Sample]) -> Scrape:
+    """The GPUs of a scrape; a MIG instance comes with its parent, of which it says what the board reads."""
+    cards: Dict[str, Card] = {}
+    driver: Optional[str] = None
+    schedulers: Set[str] = set()
+    for sample in samples:
+        known = _BY_NAME.get(sample.name)
+        card = _card(cards, sample.labels) if known is not None else None
+        if known is None or card is None:
+            continue
+        driver = driver or sample.labels.get("DCGM_FI_DRIVER_VERSION") or None
+        schedulers |= _schedulers(sample.labels)
+        card.holders.update(_holders(sample.labels))
+        slot, factor = known
+        owner = cards[card.info.parent_uuid] if slot in _BOARD and card.info.parent_uuid is not None else card
+        _take(owner, slot, sample, factor)
+    return Scrape({uuid: replace(card, info=_described(card)) for uuid, card in cards.items()}, driver, frozenset(schedulers))
+
+
+def reading_of(card: Card, *, at_ms: int, is_fresh: bool, ratios: Mapping[str, float]) -> Reading:
+    """The card as a reading. Without a new collection the energy counter stands still, which is not the GPU's doing: left out."""
+    values = card.values
+    used, reserved, errors = values.get("memory_used_bytes"), values.get("memory_reserved_bytes"), values.get("ecc_uncorrected")
+    return Reading(
+        at_ms=at_ms,
+        util=values.get("util"),
+        memory_util=values.get("memory_util"),
+        memory_used_bytes=None if used is None else round(used),
+        memory_reserved_bytes=None if reserved is None else round(reserved),
+        power_w=values.get("power_w"),
+        energy_j=values.get("energy_j") if is_fresh else None,
+        temperature_c=values.get("temperature_c"),
+        memory_temperature_c=values.get("memory_temperature_c"),
+        sm_clock_hz=values.get("sm_clock_hz"),
+        ecc_uncorrected=None if errors is None else round(errors),
+        means={**{name: values[name] for name in MEANS if name in values}, **ratios},
+    )
+
+
+def throttle_ratios(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> Dict[str, float]:
+    """Shares of the time between two collections that clocks were held down, from the counters; none after a reset."""
+    found = {}
+    for column, slot in (("throttle_power_ratio", "throttled_power_s"), ("throttle_thermal_ratio", "throttled_thermal_s")):
+        if slot in before and slot in after and seconds > 0 and 0 <= after[slot] - before[slot] <= seconds * 1.5:
+            found[column] = min(1.0, (after[slot] - before[slot]) / seconds)
+    return found
+
+
+def _card(cards: Dict[str, Card], labels: Mapping[str, str]) -> Optional[Card]:
+    """The card that the labels name, taken up where it is new; None where they name no GPU, or too many."""
+    uuid = (labels.get("UUID") or labels.get("uuid") or labels.get("gpu_uuid") or "")[:64]
+    if not uuid or len(cards) >= MAX_GPUS:
+        return None
+    index = labels.get("gpu", "")
+    card = cards.setdefault(
+        uuid,
+        Card(
+            GPUInfo(
+                uuid=uuid,
+                index=int(index) if index.isdigit() and len(index) < 6 else None,
+                model=labels.get("modelName") or labels.get("model_name") or None,
+                bus_id=labels.get("pci_bus_id") or None,
+            )
+        ),
+    )
+    instance, profile = labels.get("GPU_I_ID", ""), labels.get("GPU_I_PROFILE", "")
+    if not instance and not profile:
+        return card
+    # the exporter names an instance by its parent and its number, never by its own UUID
+    own = "MIG-%s-%s" % (uuid, (instance or profile)[:16])
+    return cards.setdefault(own, Card(GPUInfo(own, card.info.index, card.info.model, parent_uuid=uuid, mig_profile=profile[:32] or None)))
+
+
+def _take(card: Card, slot: str, sample: Sample, factor: float) -> None:
+    """The sample's value into its slot; the first that says something counts (a GPU with two pods says everything twice)."""
+    value: float = int(sample.text) if sample.text.isdigit() else sample.value
+    why = _blank(value, lowest=COLDEST if slot.endswith("temperature_c") else 0)
+    if sample.name == _UTIL_OF_TWO_UNITS and "." not in sample.text:
+        factor = PERCENT
+    if slot == "memory_temperature_c" and value == 0:
+        why = "not_supported"  # boards without this sensor say 0
+    if why is None and (slot not in _RATIOS or value * factor <= 1):
+        card.values.setdefault(slot, value / 100 if factor == PERCENT else value * factor)
+    else:
+        card.blanks.setdefault(slot, why or "error")
+
+
+def _blank(value: float, *, lowest: float) -> Optional[str]:
+    """Why this is no value; None when it is one."""
+    if not math.isfinite(value) or value < lowest:
+        return "error"
+    for first in _BLANKS:
+        if first <= value < first + 16:
+            return _BLANK_REASONS.get(int(value - first), "error")
+    return "not_supported" if value >= 2**63 else None  # a blank that went through a double on its way
+
+
+def _described(card: Card) -> GPUInfo:
+    values, info = card.values, card.info
+    parts = [values.get(slot) for slot in ("memory_used_bytes", "memory_free_bytes")]
+    total = values.get("memory_total_bytes")
+    if total is None and all(part is not None for part in parts):
+        total = sum(part for part in parts if part is not None) + values.get("memory_reserved_bytes", 0.0)
+    told = {column: slot for column, slot in _TOLD.items() if info.parent_uuid is None or slot not in _BOARD}
+    return replace(
+        info,
+        memory_total_bytes=None if total is None else round(total),
+        power_limit_w=values.get("power_limit_w"),
+        sm_clock_max_hz=values.get("sm_clock_max_hz"),
+        persistence=None if "persistence" not in values else values["persistence"] > 0,
+        unread={column: card.blanks.get(slot, NOT_EXPORTED) for column, slot in told.items() if slot not in values},
+    )
+
+
+def _schedulers(labels: Mapping[str, str]) -> Set[str]:
+    found = {"kubernetes"} if "pod" in labels or "pod_name" in labels else set()
+    return found | ({"slurm"} if "hpc_job" in labels else set())
+
+
+def _holders(labels: Mapping[str, str]) -> List[Holder]:
+    """The pod and the batch job that the labels name; an empty label names nobody."""
+    found = []
+    pod = labels.get("pod") or labels.get("pod_name") or ""
+    if pod:
+        namespace = labels.get("namespace") or labels.get("pod_namespace") or ""
+        name = "%s/%s" % (namespace, pod) if namespace else pod
+        found.append(Holder("kubernetes", (labels.get("pod_uid") or name)[:200], name, namespace))
+    job = re.match(r"\s*(\S{1,64})", labels.get("hpc_job", ""))
+    if job is not None and job.group(1) != "0":
+        found.append(Holder("slurm", job.group(1)))
+    return found
