@@ -8,6 +8,7 @@ import hashlib
 import logging
 import math
 import shutil
+import sys
 import tempfile
 import time
 from dataclasses import astuple, dataclass, replace
@@ -15,7 +16,9 @@ from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from agent import __version__, batch, wire
+from agent.assembly import hub
 from agent.config import Config, JobOptions
+from agent.errors import AgentError
 from agent.reading import Allocation, Job, Reading, SourceStatus, Workload
 from agent.sender import Outcome, Pump
 from agent.sources.replay import Log, LogError, Options, moment_ms, scan
@@ -30,7 +33,7 @@ PATIENCE_S = 120.0  # without a single answer that helps
 STEP_S = 30.0  # between batches when it is not sent as fast as possible
 
 
-class ReplayError(Exception):
+class ReplayError(AgentError):
     """The hub did not take it; the text says why."""
 
 
@@ -42,6 +45,14 @@ class Done:
     windows: int
     batches: int
     gpus: int
+
+
+def send(chosen: Config) -> int:
+    """The command: sends the files, and says of each what it became; 0."""
+    for done in replay(chosen, hub(chosen).send):
+        sys.stdout.write("%s: %d windows of %d GPUs in %d batches, all at the hub\n" % (done.path, done.windows, done.gpus, done.batches))
+        sys.stdout.flush()
+    return 0
 
 
 def replay(config: Config, send: Callable[[bytes], Outcome]) -> Iterator[Done]:

@@ -1,0 +1,40 @@
+"""Parts that several commands are built of."""
+
+import time
+import uuid
+from typing import Callable, cast
+
+from agent.config import Config, JobOptions
+from agent.enrolment import Access, EnrollingSender
+from agent.host import boot_start_ms, kernel_boot_id
+from agent.reading import Job, Source, Workloads
+from agent.spool import Identity
+from agent.workloads import Resolver
+
+
+def workloads(chosen: Config) -> Callable[[Source], Workloads]:
+    """A simulated node brings its own scheduler; every other one is asked through /proc."""
+    job = None if chosen.job is None else _declared(chosen.job)
+
+    def choose(source: Source) -> Workloads:
+        return cast(Workloads, source) if source.name == "simulated" else Resolver(node=chosen.node, declared=job)
+
+    return choose
+
+
+def hub(chosen: Config) -> EnrollingSender:
+    """The way to the hub."""
+    return EnrollingSender(Access(chosen.server, chosen.node, chosen.token, chosen.spool, chosen.ca_file))
+
+
+def identity(spool_id: str) -> Identity:
+    """One spool's life within one boot of the kernel; without a kernel that says, this start's."""
+    boot = kernel_boot_id() or uuid.uuid4().hex
+    return Identity("%s-%s" % (boot, spool_id[:12]), boot_start_ms() or int(time.time() * 1000))
+
+
+def _declared(job: JobOptions) -> Job:
+    """The job that the operator names, from now on."""
+    return Job(
+        key=job.key, scheduler="declared", id=job.key, user=job.user, account=job.account, kind=job.kind, start_ms=int(time.time() * 1000)
+    )
