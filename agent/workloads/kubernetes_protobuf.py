@@ -1,0 +1,128 @@
+"""What the kubelet answers on its pod-resources socket, read without generated code.
+
+Messages: https://github.com/kubernetes/kubelet/blob/master/pkg/apis/podresources/v1/api.proto
+"""
+
+from dataclasses import dataclass
+from typing import Iterator, List, Tuple, Union
+
+MAX_PODS = 1024  # a kubelet allows 110 by default
+MAX_DEVICES = 4096  # of one answer
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+class MessageError(Exception):
+    """Bytes that are no such message, or more than anybody needs."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device of a device plugin, such as ("nvidia.com/gpu", "GPU-…")."""
+
+    resource: str
+    id: str
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """One device that a pod holds by a resource claim (DRA): only its driver knows what the name means."""
+
+    driver: str
+    pool: str
+    device: str
+
+
+@dataclass(frozen=True)
+class PodDevices:
+    """What the containers of one pod hold."""
+
+    namespace: str
+    name: str
+    devices: Tuple[Device, ...] = ()
+    claimed: Tuple[Claimed, ...] = ()
+
+
+def pods(message: bytes) -> List[PodDevices]:
+    """The pods of a ListPodResourcesResponse. Raises MessageError."""
+    found = [_pod(value) for value in _messages(message, 1)]
+    if len(found) > MAX_PODS or sum(len(pod.devices) + len(pod.claimed) for pod in found) > MAX_DEVICES:
+        raise MessageError("more pods or devices than a node has")
+    return found
+
+
+def allocatable(message: bytes) -> List[Device]:
+    """Every device of the node in an AllocatableResourcesResponse, held or not. Raises MessageError."""
+    found = [device for value in _messages(message, 1) for device in _devices(value)]
+    if len(found) > MAX_DEVICES:
+        raise MessageError("more devices than a node has")
+    return found
+
+
+def _pod(message: bytes) -> PodDevices:
+    containers = list(_messages(message, 3))
+    return PodDevices(
+        namespace=_text(message, 2),
+        name=_text(message, 1),
+        devices=tuple(device for one in containers for value in _messages(one, 2) for device in _devices(value)),
+        claimed=tuple(claimed for one in containers for value in _messages(one, 5) for claimed in _claimed(value)),
+    )
+
+
+def _devices(message: bytes) -> List[Device]:
+    resource = _text(message, 1)
+    return [Device(resource, _decoded(value)) for value in _messages(message, 2)]
+
+
+def _claimed(message: bytes) -> List[Claimed]:
+    """Of a DynamicResource: its ClaimResources."""
+    return [Claimed(_text(value, 2), _text(value, 3), _text(value, 4)) for value in _messages(message, 4)]
+
+
+def _text(message: bytes, number: int) -> str:
+    """The last value counts, as protobuf says; "" where there is none."""
+    values = list(_messages(message, number))
+    return _decoded(values[-1]) if values else ""
+
+
+def _messages(message: bytes, number: int) -> Iterator[bytes]:
+    return (value for field, value in _fields(message) if field == number and isinstance(value, bytes))
+
+
+def _decoded(value: bytes) -> str:
+    return value[:400].decode("utf-8", "replace")
+
+
+def _fields(message: bytes) -> Iterator[Tuple[int, Union[int, bytes]]]:
+    """(number, value) of each field; what is not a length-delimited one is only stepped over."""
+    position = 0
+    while position < len(message):
+        key, position = _varint(message, position)
+        kind = key & 7
+        if kind == _VARINT:
+            value, position = _varint(message, position)
+            yield key >> 3, value
+            continue
+        if kind == _BYTES:
+            length, position = _varint(message, position)
+        elif kind in (_FIXED64, _FIXED32):
+            length = 8 if kind == _FIXED64 else 4
+        else:
+            raise MessageError("a field of the unknown kind %d" % kind)
+        if position + length > len(message):
+            raise MessageError("a field is longer than its message")
+        yield key >> 3, message[position : position + length]
+        position += length
+
+
+def _varint(message: bytes, position: int) -> Tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if position >= len(message):
+            raise MessageError("the message ends within a number")
+        byte = message[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise MessageError("a number of more than ten bytes")
