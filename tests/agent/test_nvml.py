@@ -1,15 +1,11 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
-import pynvml
 import pytest
 
-from agent.reading import ProcessReading, SourceError
-from agent.sources.nvml import NVMLSource
-from tests.agent.nvml_driver import Driver, build, needs_compiler, samples
+from agent.reading import DriverChangedError, ProcessReading, SourceError
+from tests.agent.nvml_driver import needs_compiler, samples
 
 pytestmark = needs_compiler
 
@@ -18,32 +14,10 @@ FIRST = "GPU-00000000-0000-0000-0000-000000000000"
 SECOND = "GPU-00000000-0000-0000-0000-000000000001"
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("nvml"))
-
-
-@pytest.fixture(scope="module")
-def old_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("old-nvml"), "-DOLD_DRIVER")
-
-
-@pytest.fixture
-def driver(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
-    yield Driver(library, tmp_path / "state", monkeypatch)
-    pynvml._nvmlGetFunctionPointer_cache.clear()
-
-
-@pytest.fixture
-def old_driver(old_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
-    yield Driver(old_library, tmp_path / "state", monkeypatch)
-    pynvml._nvmlGetFunctionPointer_cache.clear()
-
-
 def test_identity_and_limits_come_in_base_units(driver):
     driver.says("count 2")
 
-    first, second = NVMLSource().gpus()
+    first, second = driver.open().gpus()
 
     assert (first.uuid, first.index, first.model) == (FIRST, 0, "NVIDIA H100 80GB HBM3")
     assert (first.power_limit_w, first.sm_count, first.sm_clock_max_hz) == (700.0, 132, 1.98e9)
@@ -55,7 +29,7 @@ def test_identity_and_limits_come_in_base_units(driver):
 def test_a_loaded_gpu_reads_in_base_units(driver):
     driver.says("util 100", "util_memory 41", "memory 33933819904", "power 627400", "energy 1234567", "temperature 61", "clock 1965")
 
-    reading = NVMLSource().read(FIRST, NOW)
+    reading = driver.open().read(FIRST, NOW)
 
     assert (reading.at_ms, reading.util, reading.memory_util) == (NOW, 1.0, 0.41)
     assert (reading.memory_used_bytes, reading.memory_reserved_bytes) == (33_933_819_904, 671_088_640)
@@ -66,14 +40,14 @@ def test_a_loaded_gpu_reads_in_base_units(driver):
 def test_an_idle_gpu_reads_zero_not_nothing(driver):
     driver.says("util 0")
 
-    reading = NVMLSource().read(FIRST, NOW)
+    reading = driver.open().read(FIRST, NOW)
 
     assert (reading.util, reading.memory_used_bytes, reading.power_w) == (0.0, 0, 69.85)
 
 
 def test_samples_are_those_since_the_last_reading_by_the_drivers_own_clock(driver):
     driver.says("util 50", f"samples.0 {samples(7_000_000, [0] * 60)}")
-    source = NVMLSource()
+    source = driver.open()
     first = source.read(FIRST, NOW)
     driver.says("util 50", f"samples.0 {samples(7_000_000, [0] * 60 + [100, 40, 0])}")
 
@@ -85,7 +59,7 @@ def test_samples_are_those_since_the_last_reading_by_the_drivers_own_clock(drive
 
 def test_a_dry_sample_buffer_is_nothing_new_and_the_snapshot_counts(driver):
     driver.says("util 0", "samples.0 5000000:100")
-    source = NVMLSource()
+    source = driver.open()
     source.read(FIRST, NOW)
 
     reading = source.read(FIRST, NOW + 1000)
@@ -97,7 +71,7 @@ def test_a_dry_sample_buffer_is_nothing_new_and_the_snapshot_counts(driver):
 
 def test_a_driver_clock_that_began_anew_is_followed_after_a_minute(driver):
     driver.says("util 90", "samples.0 9000000000:90")
-    source = NVMLSource()
+    source = driver.open()
     source.read(FIRST, NOW)
     driver.says("util 90", "samples.0 1000:90")
     for second in range(1, 63):
@@ -111,7 +85,7 @@ def test_a_driver_clock_that_began_anew_is_followed_after_a_minute(driver):
 
 def test_what_a_gpu_cannot_tell_is_none_with_the_reason_and_asked_again_after_an_hour(driver):
     driver.says("count 2", "err.nvmlDeviceGetPowerUsage.0 3", "err.nvmlDeviceGetTotalEnergyConsumption.0 4")
-    source = NVMLSource()
+    source = driver.open()
 
     reading, other = source.read(FIRST, NOW), source.read(SECOND, NOW)
 
@@ -126,12 +100,12 @@ def test_what_a_gpu_cannot_tell_is_none_with_the_reason_and_asked_again_after_an
 
 def test_an_unknown_error_counts_as_unreadable_from_the_third_time_on(driver):
     driver.says("err.nvmlDeviceGetTemperature 999")
-    source = NVMLSource()
+    source = driver.open()
 
     source.read(FIRST, NOW)
-    source.read(FIRST, NOW + 1000)
+    source.read(FIRST, NOW + 5000)
     after_two = dict(source.gpus()[0].unread)
-    source.read(FIRST, NOW + 2000)
+    source.read(FIRST, NOW + 10_000)
 
     assert after_two == {}
     assert source.gpus()[0].unread == {"temperature_c": "error"}
@@ -139,7 +113,7 @@ def test_an_unknown_error_counts_as_unreadable_from_the_third_time_on(driver):
 
 def test_one_lost_gpu_stops_nobody_else_and_is_told_once(driver):
     driver.says("count 2")
-    source = NVMLSource()
+    source = driver.open()
     source.gpus()
     driver.says("count 2", "lost.0 1")
 
@@ -155,7 +129,7 @@ def test_one_lost_gpu_stops_nobody_else_and_is_told_once(driver):
 
 def test_a_gpu_that_comes_back_is_tried_after_a_minute_and_told(driver):
     driver.says("count 2", "lost.0 0")
-    source = NVMLSource()
+    source = driver.open()
     driver.says("count 2", "lost.0 1")
     with pytest.raises(SourceError):
         source.read(FIRST, NOW)
@@ -172,7 +146,7 @@ def test_a_gpu_that_comes_back_is_tried_after_a_minute_and_told(driver):
 def test_a_gpu_lost_at_the_start_leaves_the_others(driver):
     driver.says("count 2", "lost.0 1")
 
-    assert [gpu.uuid for gpu in NVMLSource().gpus()] == [SECOND]
+    assert [gpu.uuid for gpu in driver.open().gpus()] == [SECOND]
 
 
 @pytest.mark.parametrize("code", [9, 12])
@@ -180,12 +154,12 @@ def test_without_a_driver_there_is_no_source(driver, code):
     driver.says(f"err.nvmlInitWithFlags {code}")
 
     with pytest.raises(SourceError, match="driver does not answer"):
-        NVMLSource()
+        driver.open()
 
 
 def test_a_driver_that_goes_and_comes_back_is_told_once_each(driver):
     driver.says("count 1")
-    source = NVMLSource()
+    source = driver.open()
     driver.says("err.nvmlDeviceGetUtilizationRates 9", "err.nvmlDeviceGetCount_v2 9")
 
     for second in range(2):
@@ -202,52 +176,55 @@ def test_a_driver_that_goes_and_comes_back_is_told_once_each(driver):
 
 def test_a_driver_changed_under_the_library_asks_for_a_new_process(driver):
     driver.says("count 1")
-    source = NVMLSource()
+    source = driver.open()
     driver.says("err.nvmlDeviceGetUtilizationRates 18")
 
-    with pytest.raises(SourceError, match="start the agent anew"):
+    with pytest.raises(DriverChangedError, match="start the agent anew"):
         source.read(FIRST, NOW)
 
-    assert source.must_restart
     assert [(event.kind, event.code) for event in source.events(NOW)] == [("driver_mismatch", 18)]
 
 
 def test_processes_of_all_kinds_are_one_list_by_pid(driver):
     driver.says("processes.0 4711:1048576,4712:-", "graphics.0 4711:1048576,99:2048")
 
-    found = NVMLSource().processes(FIRST)
+    found = driver.open().processes(FIRST)
 
     assert found == [ProcessReading(4711, 1_048_576), ProcessReading(4712, None), ProcessReading(99, 2048)]
 
 
 def test_no_processes_is_an_empty_list_and_unreadable_ones_are_none(driver):
-    source_driver = driver
-    source_driver.says("count 1")
-    source = NVMLSource()
+    driver.says("count 1")
+    source = driver.open()
 
     assert source.processes(FIRST) == []
-    source_driver.says("err.nvmlDeviceGetComputeRunningProcesses_v3 4")
+    source.read(FIRST, NOW)
+    driver.says("err.nvmlDeviceGetComputeRunningProcesses_v3 4")
     assert source.processes(FIRST) is None
     assert source.gpus()[0].unread["process_count"] == "no_permission"
 
 
 def test_an_old_driver_without_newer_calls_gives_what_it_has(old_driver):
     old_driver.says("util 70", "processes.0 4711:1048576")
-    source = NVMLSource()
+    source = old_driver.open()
 
     reading = source.read(FIRST, NOW)
 
     assert (reading.util, reading.power_w) == (0.7, 69.85)
     assert (reading.memory_used_bytes, reading.energy_j) == (None, None)
     assert source.processes(FIRST) == [ProcessReading(4711, 1_048_576)]
-    assert source.gpus()[0].unread == {"memory_used_bytes": "not_supported", "energy_j": "not_supported"}
+    unread = source.gpus()[0].unread
+    assert {unread[column] for column in ("memory_used_bytes", "energy_j", "sm_active", "pcie_rx_bytes_s", "ecc_uncorrected")} == {
+        "not_supported"
+    }
+    assert not {"util_mean", "power_w", "temperature_c", "process_count"} & set(unread)
 
 
-def test_the_library_is_found_by_name_as_on_a_real_host(library, tmp_path):
+def test_the_library_is_found_by_name_as_on_a_real_host(nvml_library, tmp_path):
     state = tmp_path / "state"
     state.write_text("util 100\n")
     code = f"from agent.sources.nvml import NVMLSource as N; s = N(); print(s.driver(), s.read('{FIRST}', 1).util)"
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(library.parent), "FAKE_NVML": str(state)}
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(nvml_library.parent), "FAKE_NVML": str(state)}
 
     result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
 

@@ -2,20 +2,23 @@
  *
  * What it answers stands in the file named by FAKE_NVML, read anew at each call, one
  * `key value` a line. Keys: `name` for all GPUs, `name.INDEX` for one (which wins).
- *   count N                    how many GPUs
- *   err.FUNCTION[.INDEX] CODE  that call returns CODE
- *   util power energy ...      what the calls return, in NVML's units
- *   samples.INDEX US:VALUE,... the sample buffer;  processes.INDEX PID:BYTES,...
+ *   count N                     how many GPUs;  first N: the number in the first one's UUID
+ *   err.FUNCTION[.INDEX] CODE   that call returns CODE;  hang.FUNCTION[.INDEX] MS: it takes so long
+ *   util power energy ...       what the calls return, in NVML's units
+ *   samples.INDEX US:VALUE,...  the sample buffer;  process_samples.INDEX US:PID:SM,...
+ *   processes.INDEX PID:BYTES[:GPU_INSTANCE:COMPUTE_INSTANCE],...
+ * The keys of GPM, field values, MIG and events stand in the files beside this one.
  * -DOLD_DRIVER leaves out the calls that drivers before 510 do not have.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef int ret_t;
 typedef void *dev_t_;
 
-enum { OK = 0, INVALID = 2, NOT_FOUND = 6, TOO_SMALL = 7 };
+enum { OK = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, TIMED_OUT = 10, LOST = 15 };
 
 typedef struct { unsigned int gpu, memory; } utilization_t;
 typedef struct { unsigned int version; unsigned long long total, reserved, free, used; } memory_v2_t;
@@ -24,7 +27,9 @@ typedef union { double d; unsigned int ui; unsigned long ul; unsigned long long 
 typedef struct { unsigned long long stamp; value_t value; } sample_t;
 typedef struct { char legacy[16]; unsigned int domain, bus, device, id, subsystem; char bus_id[32]; } pci_t;
 
-static int index_of(dev_t_ device) { return (int)(long)device - 1; }
+/* A handle is the GPU's place + 1, for a MIG device with its slot + 1 above. */
+static int index_of(dev_t_ device) { return (int)((long)device & 0xffff) - 1; }
+static int slot_of(dev_t_ device) { return (int)((long)device >> 16) - 1; }
 
 #ifndef LOOK_UP /* benchmarks/live_nvml.c answers from the clock instead */
 /* The value of the longest matching key; 0 when there is none. */
@@ -55,14 +60,43 @@ static unsigned long long number(const char *name, int index, unsigned long long
     return look_up(name, index, value, sizeof value) ? strtoull(value, NULL, 10) : otherwise;
 }
 
+static void sleep_ms(unsigned long long ms) {
+    struct timespec length = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+    nanosleep(&length, NULL);
+}
+
+enum { MAX_FUNCTIONS = 64 };
+static struct { const char *name; unsigned int calls; } functions[MAX_FUNCTIONS];
+
+/* For tests: how often the function was called. */
+unsigned int fake_calls(const char *name) {
+    for (int at = 0; at < MAX_FUNCTIONS && functions[at].name; at++)
+        if (!strcmp(functions[at].name, name)) return functions[at].calls;
+    return 0;
+}
+
+static void count_call(const char *name) {
+    int at = 0;
+    while (at < MAX_FUNCTIONS - 1 && functions[at].name && strcmp(functions[at].name, name)) at++;
+    functions[at].name = name;
+    functions[at].calls++;
+}
+
 static ret_t error_of(const char *function, int index) {
     char name[200];
+    unsigned long long ms;
+    count_call(function);
+    snprintf(name, sizeof name, "hang.%s", function);
+    if ((ms = number(name, index, 0))) sleep_ms(ms);
     snprintf(name, sizeof name, "err.%s", function);
-    if (index >= 0 && number("lost", index, 0)) return 15;
+    if (index >= 0 && number("lost", index, 0)) return LOST;
     return (ret_t)number(name, index, OK);
 }
 
 #define GUARD(index) { ret_t error = error_of(__func__, index); if (error) return error; }
+/* What MIG devices do not have; and what a GPU does not have either while it is cut into some. */
+#define WHOLE(device) { GUARD(index_of(device)) if (slot_of(device) >= 0) return NOT_SUPPORTED; }
+#define UNCUT(device) { WHOLE(device) if (number("mig", index_of(device), 0)) return NOT_SUPPORTED; }
 
 ret_t nvmlInitWithFlags(unsigned int flags) { (void)flags; GUARD(-1) return OK; }
 ret_t nvmlShutdown(void) { return OK; }
@@ -83,14 +117,6 @@ ret_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, dev_t_ *device) {
     return OK;
 }
 
-ret_t nvmlDeviceGetUUID(dev_t_ device, char *text, unsigned int size) {
-    GUARD(index_of(device))
-    snprintf(text, size, "GPU-00000000-0000-0000-0000-%012d", index_of(device));
-    return OK;
-}
-
-ret_t nvmlDeviceGetName(dev_t_ device, char *text, unsigned int size) { GUARD(index_of(device)) snprintf(text, size, "NVIDIA H100 80GB HBM3"); return OK; }
-
 ret_t nvmlDeviceGetPciInfo_v3(dev_t_ device, pci_t *pci) {
     GUARD(index_of(device))
     memset(pci, 0, sizeof *pci);
@@ -99,62 +125,50 @@ ret_t nvmlDeviceGetPciInfo_v3(dev_t_ device, pci_t *pci) {
 }
 
 #define NUMBER_CALL(function, type, key, otherwise) \
-    ret_t function(dev_t_ device, type *value) { GUARD(index_of(device)) *value = (type)number(key, index_of(device), otherwise); return OK; }
+    ret_t function(dev_t_ device, type *value) { WHOLE(device) *value = (type)number(key, index_of(device), otherwise); return OK; }
 
 NUMBER_CALL(nvmlDeviceGetPowerUsage, unsigned int, "power", 69850)
 NUMBER_CALL(nvmlDeviceGetEnforcedPowerLimit, unsigned int, "limit", 700000)
 NUMBER_CALL(nvmlDeviceGetPersistenceMode, unsigned int, "persistence", 1)
 NUMBER_CALL(nvmlDeviceGetMinorNumber, unsigned int, "minor", 0)
-NUMBER_CALL(nvmlDeviceGetNumGpuCores, unsigned int, "cores", 16896)
 #ifndef OLD_DRIVER
 NUMBER_CALL(nvmlDeviceGetTotalEnergyConsumption, unsigned long long, "energy", 5000)
 #endif
 
+ret_t nvmlDeviceGetNumGpuCores(dev_t_ device, unsigned int *value) { UNCUT(device) *value = (unsigned int)number("cores", index_of(device), 16896); return OK; }
 ret_t nvmlDeviceGetCudaComputeCapability(dev_t_ device, int *major, int *minor) { GUARD(index_of(device)) *major = 9; *minor = 0; return OK; }
 
 ret_t nvmlDeviceGetTemperature(dev_t_ device, int sensor, unsigned int *value) {
     (void)sensor;
-    GUARD(index_of(device))
+    WHOLE(device)
     *value = (unsigned int)number("temperature", index_of(device), 34);
     return OK;
 }
 
 ret_t nvmlDeviceGetClockInfo(dev_t_ device, int kind, unsigned int *value) {
-    GUARD(index_of(device))
+    WHOLE(device)
     *value = kind == 1 ? (unsigned int)number("clock", index_of(device), 345) : 0;
     return OK;
 }
 
 ret_t nvmlDeviceGetMaxClockInfo(dev_t_ device, int kind, unsigned int *value) {
-    GUARD(index_of(device))
+    WHOLE(device)
     *value = kind == 1 ? 1980 : 0;
     return OK;
 }
 
 ret_t nvmlDeviceGetUtilizationRates(dev_t_ device, utilization_t *rates) {
-    GUARD(index_of(device))
+    UNCUT(device)
     rates->gpu = (unsigned int)number("util", index_of(device), 0);
     rates->memory = (unsigned int)number("util_memory", index_of(device), 0);
     return OK;
 }
 
-#ifndef OLD_DRIVER
-ret_t nvmlDeviceGetMemoryInfo_v2(dev_t_ device, memory_v2_t *memory) {
-    GUARD(index_of(device))
-    if (memory->version != (sizeof *memory | 2u << 24)) return 25;
-    memory->total = 85520809984ull;
-    memory->reserved = 671088640ull;
-    memory->used = number("memory", index_of(device), 0);
-    memory->free = memory->total - memory->reserved - memory->used;
-    return OK;
-}
-#endif
-
 ret_t nvmlDeviceGetSamples(dev_t_ device, int kind, unsigned long long last_us, int *type, unsigned int *count, sample_t *samples) {
     char text[4096];
     unsigned int found = 0;
     (void)kind;
-    GUARD(index_of(device))
+    UNCUT(device)
     *type = 1;
     if (!look_up("samples", index_of(device), text, sizeof text)) return NOT_FOUND;
     for (char *part = strtok(text, ","); part; part = strtok(NULL, ",")) {
@@ -171,26 +185,18 @@ ret_t nvmlDeviceGetSamples(dev_t_ device, int kind, unsigned long long last_us, 
     return found ? OK : NOT_FOUND;
 }
 
-static ret_t list(const char *key, int index, unsigned int *count, process_t *processes) {
-    char text[4096];
-    unsigned int found = 0, room = *count;
-    if (look_up(key, index, text, sizeof text))
-        for (char *part = strtok(text, ","); part; part = strtok(NULL, ",")) {
-            unsigned int pid = (unsigned int)strtoul(part, &part, 10);
-            if (processes && found < room)
-                /* a dash: the driver may not tell the memory */
-                processes[found] = (process_t){pid, part[1] == '-' ? ~0ull : strtoull(part + 1, NULL, 10), ~0u, ~0u};
-            found++;
-        }
-    *count = found;
-    return found > room ? TOO_SMALL : OK;
-}
-
-#ifdef OLD_DRIVER
-#define LIST_CALL(function, key) ret_t function##_v2(dev_t_ device, unsigned int *count, process_t *processes) { GUARD(index_of(device)) return list(key, index_of(device), count, processes); }
-#else
-#define LIST_CALL(function, key) ret_t function##_v3(dev_t_ device, unsigned int *count, process_t *processes) { GUARD(index_of(device)) return list(key, index_of(device), count, processes); }
+#define RATIO_CALL(function, key) \
+    ret_t function(dev_t_ device, unsigned int *percent, unsigned int *period_us) { \
+        UNCUT(device) *percent = (unsigned int)number(key, index_of(device), 0); *period_us = 166667; return OK; }
+#ifndef OLD_DRIVER
+RATIO_CALL(nvmlDeviceGetEncoderUtilization, "encoder")
+RATIO_CALL(nvmlDeviceGetDecoderUtilization, "decoder")
 #endif
-LIST_CALL(nvmlDeviceGetComputeRunningProcesses, "processes")
-LIST_CALL(nvmlDeviceGetGraphicsRunningProcesses, "graphics")
-LIST_CALL(nvmlDeviceGetMPSComputeRunningProcesses, "mps")
+
+#include "mig.c"
+#include "processes.c"
+#ifndef OLD_DRIVER
+#include "gpm.c"
+#include "fields.c"
+#include "events.c"
+#endif

@@ -1,0 +1,89 @@
+"""What one GPU can be asked: a refusal is kept for an hour, so that nothing is asked in vain each second."""
+
+from typing import Any, Dict, Mapping, Sequence, Tuple
+
+from agent.sources.nvml.library import NOTHING_NEW, WHY_UNREAD, raise_grave
+from agent.wire import WINDOW_COLUMNS
+
+RETRY_UNREAD_MS = 3_600_000
+STRIKES = 3  # unknown errors in a row before a metric counts as unreadable
+FOREVER_MS = 2**62
+_TOLD = frozenset((*WINDOW_COLUMNS, "model", "memory_total_bytes", "power_limit_w", "sm_count", "persistence"))
+
+
+class Capabilities:
+    """What can't be read of one GPU, and why.
+
+    A key is a column of the wire, or `column@door` where several calls lead to the column; `doors` says how many, for a
+    column is unread only when all are shut. `groups` says which keys stand and fall with one call.
+    """
+
+    def __init__(self, nvml: Any, *, groups: Mapping[str, Sequence[str]], doors: Mapping[str, int], now_ms: int = 0) -> None:
+        self._nvml, self._groups, self._doors = nvml, groups, doors
+        self._shut: Dict[str, Tuple[str, int]] = {}  # key -> (why, asked again at)
+        self._strikes: Dict[str, int] = {}
+        self._mismatch = getattr(nvml, "NVMLLibraryMismatchError", ())  # not an NVMLError: an old driver without the versioned call
+        self.now_ms = now_ms
+
+    def ask(self, key: str, name: str, *arguments: Any, empty: Any = None) -> Any:
+        """What the call answers; None where this GPU can't tell it, `empty` where there is just nothing new.
+
+        Raises GPULostError and DriverAwayError.
+        """
+        if key in self._shut and not self.is_open(key):
+            return None
+        call = getattr(self._nvml, name, None)  # an older binding may not have it
+        if call is None:
+            return self.shut(key, "not_supported")
+        try:
+            answer = call(*arguments)
+        except self._mismatch:
+            return self.shut(key, "not_supported")
+        except self._nvml.NVMLError as error:
+            return empty if self.failed(key, error.value, str(error)) else None
+        self.succeeded(key)
+        return answer
+
+    def failed(self, key: str, code: int, text: str) -> bool:
+        """Notes an error; True where it only says that there is nothing new. Raises GPULostError and DriverAwayError."""
+        if code in NOTHING_NEW:  # pynvml raises a bare NVMLError with value 0 for an empty success
+            return True
+        raise_grave(code, text)
+        self._strikes[key] = self._strikes.get(key, 0) + 1
+        if code in WHY_UNREAD:
+            self.shut(key, WHY_UNREAD[code])
+        elif self._strikes[key] >= STRIKES:
+            self.shut(key, "error")
+        return False
+
+    def succeeded(self, key: str) -> None:
+        """Forgets what stood against the key."""
+        self._shut.pop(key, None)
+        self._strikes.pop(key, None)
+
+    def shut(self, key: str, why: str, *, until_ms: int = 0) -> None:
+        """The key can't be read: for an hour, or until then."""
+        self._shut[key] = (why, until_ms or self.now_ms + RETRY_UNREAD_MS)
+
+    def is_open(self, key: str) -> bool:
+        """True where it is worth asking."""
+        return key not in self._shut or self._shut[key][1] <= self.now_ms
+
+    def forget(self) -> None:
+        """Everything may be asked again: the GPU is another one now, or in another mode."""
+        self._shut = {key: held for key, held in self._shut.items() if held[1] == FOREVER_MS}
+        self._strikes.clear()
+
+    def unread(self) -> Dict[str, str]:
+        """Columns of the wire, and facts of the GPU, that can't be read -> why."""
+        if not self._shut:
+            return {}
+        shut: Dict[str, Dict[str, str]] = {}
+        for key, (why, _) in self._shut.items():
+            for one in self._groups.get(key, (key,)):
+                shut.setdefault(one.partition("@")[0], {})[one] = why
+        return {
+            column: "off" if "off" in reasons.values() else next(iter(reasons.values()))
+            for column, reasons in shut.items()
+            if column in _TOLD and len(reasons) >= self._doors.get(column, 1)
+        }

@@ -1,0 +1,202 @@
+"""One GPU as this process knows it: what is asked of it each second, a few times and once per window."""
+
+from dataclasses import replace
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from agent.reading import Event, GPUInfo, ProcessReading, Reading
+from agent.sources.nvml import fields, gpm, identity, mig, processes
+from agent.sources.nvml.capabilities import FOREVER_MS, Capabilities
+from agent.sources.nvml.gpm import GPM, Target
+from agent.sources.nvml.health import Health
+from agent.sources.nvml.library import MEMORY_V2
+from agent.sources.nvml.samples import SampleBuffer
+
+# A window is 10 s. Power, energy and the utilisation's samples are wanted each second; what changes slowly twice a
+# window; averages and counters, which are exact over any time, once. The costly calls (milliseconds) are among the last.
+SLOW_MS, COSTLY_MS = 5000, 10_000
+SECOND_MS = 2000  # averages begin with the second sample: the first is not a window's length before it
+DESCRIBED_MS = 60_000
+TEMPERATURE_GPU, CLOCK_SM = 0, 1
+
+GROUPS = {"gpm": gpm.KEYS, "fields": fields.KEYS}
+DOORS = {"pcie_tx_bytes_s": 2, "pcie_rx_bytes_s": 2, "nvlink_tx_bytes_s": 2, "nvlink_rx_bytes_s": 2, "process_count": 2}
+
+
+class Device:
+    """A GPU, with its MIG instances when it is cut into some."""
+
+    def __init__(self, nvml: Any, handle: Any, info: GPUInfo, reader: Optional[GPM]) -> None:
+        self._nvml, self._reader = nvml, reader
+        self.handle, self.info = handle, info
+        self._now_ms = 0
+        self.capabilities = self._new_capabilities()
+        self.instances: Dict[str, mig.Instance] = {}
+        self.lost_until_ms: Optional[int] = None
+        self.is_gone = False  # no longer among the driver's GPUs: no use in asking
+        self.events: List[Event] = []
+        self._health = Health()
+        self._is_cut = False
+        self._described_ms: Optional[int] = None
+        self._begin(handle)
+
+    def take_up(self, handle: Any, index: int) -> None:
+        """The GPU under a new handle: the old one may be dead after a reset, and indices may have moved."""
+        self.free()
+        self.info = replace(self.info, index=index)
+        self.is_gone = False
+        if self.lost_until_ms is not None:
+            self.lost_until_ms = 0  # tried at once
+        self._begin(handle)
+
+    def read(self, now_ms: int) -> Reading:
+        """The GPU now. Raises GPULostError and DriverAwayError."""
+        self._now_ms = self.capabilities.now_ms = now_ms
+        is_slow, is_costly = self._due(now_ms)
+        ask, handle = self.capabilities.ask, self.handle
+        samples = self._buffer.new(self.capabilities, handle)
+        rates = ask("util_mean", "nvmlDeviceGetUtilizationRates", handle) if is_slow or not samples else None
+        if not samples:
+            self._buffer.notice_silence(now_ms, is_working=rates is not None and rates.gpu > 0)
+        milliwatts = ask("power_w", "nvmlDeviceGetPowerUsage", handle)
+        millijoules = ask("energy_j", "nvmlDeviceGetTotalEnergyConsumption", handle)
+        memory = ask("memory_used_bytes", "nvmlDeviceGetMemoryInfo", handle, MEMORY_V2) if is_slow else None
+        celsius = ask("temperature_c", "nvmlDeviceGetTemperature", handle, TEMPERATURE_GPU) if is_slow else None
+        megahertz = ask("sm_clock_hz", "nvmlDeviceGetClockInfo", handle, CLOCK_SM) if is_slow else None
+        means, told = self._costly(now_ms) if is_costly else ({}, fields.Fields())
+        return Reading(
+            at_ms=now_ms,
+            util=_snapshot(rates, samples),
+            util_samples=samples,
+            memory_util=None if rates is None else rates.memory / 100,
+            memory_used_bytes=None if memory is None else memory.used,
+            memory_reserved_bytes=None if memory is None else memory.reserved,
+            power_w=None if milliwatts is None else milliwatts / 1000,
+            energy_j=None if millijoules is None else millijoules / 1000,
+            temperature_c=None if celsius is None else float(celsius),
+            memory_temperature_c=told.memory_temperature_c,
+            sm_clock_hz=None if megahertz is None else megahertz * 1e6,
+            ecc_uncorrected=told.ecc_uncorrected,
+            means=means,
+        )
+
+    def read_instance(self, instance: mig.Instance, now_ms: int) -> Reading:
+        """One MIG instance now, at the same beat as its GPU. Raises as read."""
+        return instance.read(now_ms, reader=self._reader, is_slow=self._is_slow, is_costly=self._is_costly)
+
+    def processes(self, now_ms: int) -> Optional[List[ProcessReading]]:
+        """The GPU's processes, without those of its instances; None where they can't be read. Raises as read."""
+        found = self._lists.all(now_ms)
+        if found is None:
+            return None
+        return processes.readings([one for one in found if not self._is_cut or processes.is_of_no_instance(one)])
+
+    def instance_processes(self, instance: mig.Instance, now_ms: int) -> Optional[List[ProcessReading]]:
+        """The instance's processes: out of the GPU's list, which needs privileges under MIG, else its own. Raises as read."""
+        found = self._lists.all(now_ms)
+        if found is None:
+            found = processes.ProcessLists(instance.capabilities, instance.handle).all(now_ms)
+            return None if found is None else processes.readings(found)
+        return processes.readings([one for one in found if instance.holds(one)])
+
+    def describe(self, now_ms: int) -> List[GPUInfo]:
+        """The GPU and its instances; looked at anew each minute, and when MIG was turned on or off. Raises as read."""
+        self._now_ms = self.capabilities.now_ms = now_ms
+        is_cut = mig.is_cut(self.capabilities, self.handle)
+        is_old = self._described_ms is None or not 0 <= now_ms - self._described_ms < DESCRIBED_MS
+        is_stale = any(one.is_stale for one in self.instances.values())
+        if is_cut != self._is_cut:
+            self._turn(is_cut=is_cut)
+        if is_old or is_stale or is_cut != bool(self.instances):
+            self.info = identity.refreshed(self.info, self.capabilities, self.handle)
+            self._described_ms = now_ms
+            self._cut_anew()
+        return self.described()
+
+    def described(self) -> List[GPUInfo]:
+        """The GPU and its instances as they were last seen."""
+        unread = self.capabilities.unread()
+        if unread != self.info.unread:
+            self.info = replace(self.info, unread=unread)
+        return [self.info, *(one.describe() for one in self.instances.values())]
+
+    def free(self) -> None:
+        """Gives back what the driver lent: the GPM samples."""
+        for target in (self._target, *(one.gpm for one in self.instances.values())):
+            if self._reader is not None and target is not None:
+                self._reader.free(target)
+
+    def _begin(self, handle: Any) -> None:
+        self.handle = handle
+        self.capabilities.forget()
+        self._buffer, self._fields, self._utilisation = SampleBuffer(), fields.FieldReader(), processes.ProcessUtilisation()
+        self._lists = processes.ProcessLists(self.capabilities, handle)
+        self._target = None if self._reader is None else Target(self.capabilities, handle)
+        self._read_ms: Optional[int] = None  # the last read; None: the next is the first
+        self._costly_ms: Optional[int] = None
+        self._costly_count = 0
+        self._is_slow = self._is_costly = False
+        self._described_ms = None
+
+    def _due(self, now_ms: int) -> Tuple[bool, bool]:
+        """Whether it is time for the slow and for the costly calls: at the clock's marks, so that windows end with them."""
+        before, self._read_ms = self._read_ms, now_ms
+        self._is_slow = before is None or before // SLOW_MS != now_ms // SLOW_MS
+        self._is_costly = self._costly_ms is None or self._costly_ms // COSTLY_MS != now_ms // COSTLY_MS
+        if self._costly_count == 1 and self._costly_ms is not None:
+            self._is_costly = self._is_costly or now_ms - self._costly_ms >= SECOND_MS
+        if self._is_costly:
+            self._costly_ms, self._costly_count = now_ms, self._costly_count + 1
+        return self._is_slow, self._is_costly
+
+    def _costly(self, now_ms: int) -> Tuple[Dict[str, float], fields.Fields]:
+        """Averages by column, and what the fields say besides."""
+        means = {} if self._reader is None or self._target is None else self._reader.means(self._target, now_ms)
+        told = self._fields.read(self.capabilities, self.handle)
+        self.events += self._health.events(self.info.uuid, now_ms, told)
+        means.update(told.means)
+        for column, call in (("encoder_ratio", "nvmlDeviceGetEncoderUtilization"), ("decoder_ratio", "nvmlDeviceGetDecoderUtilization")):
+            percent = self.capabilities.ask(column, call, self.handle)
+            if percent is not None:
+                means[column] = min(1.0, percent[0] / 100)
+        if not self.capabilities.is_open("util_mean"):
+            ratio = self._utilisation.mean(self.capabilities, self.handle)
+            if ratio is not None:
+                means["process_sm_ratio"] = ratio
+        return means, told
+
+    def _turn(self, *, is_cut: bool) -> None:
+        """MIG was turned on or off: other things can be read now."""
+        self._is_cut = is_cut
+        self.free()
+        self._begin(self.handle)
+
+    def _cut_anew(self) -> None:
+        """The instances as they are now; those that are still there keep what is known of them."""
+        found = (
+            mig.instances(self.info, self.capabilities, self.handle, fresh=self._new_capabilities, with_gpm=self._reader is not None)
+            if self._is_cut
+            else {}
+        )
+        for uuid, one in self.instances.items():
+            if uuid in found and not one.is_stale:
+                one.handle = found[uuid].handle
+                found[uuid] = one
+            elif self._reader is not None and one.gpm is not None:
+                self._reader.free(one.gpm)
+        self.instances = found
+        if self._is_cut:  # the whole card's averages are its instances', and not its own
+            self.capabilities.shut("gpm", "not_supported")
+            self._lists.forget()
+
+    def _new_capabilities(self) -> Capabilities:
+        capabilities = Capabilities(self._nvml, groups=GROUPS, doors=DOORS, now_ms=self._now_ms)
+        if self._reader is None:
+            capabilities.shut("gpm", "off", until_ms=FOREVER_MS)
+        return capabilities
+
+
+def _snapshot(rates: Any, samples: Sequence[Tuple[int, float]]) -> Optional[float]:
+    """The newest utilisation: the driver's snapshot is the last of its samples, so one of both calls is enough."""
+    if samples:
+        return samples[-1][1]
+    return None if rates is None else rates.gpu / 100

@@ -1,0 +1,48 @@
+"""The driver's own buffer of utilisation, about six samples a second: what a reading a second would never see."""
+
+from typing import Any, List, Optional, Sequence, Tuple
+
+from agent.sources.nvml.capabilities import Capabilities
+from agent.sources.nvml.library import VALUE_MEMBERS
+
+UTILISATION = 1  # nvmlSamplingType_t
+DRY_MS = 60_000  # a buffer silent for so long while the GPU works: the driver's clock began anew
+
+Samples = List[Tuple[int, float]]
+
+
+class SampleBuffer:
+    """The place in one GPU's buffer up to which it was read.
+
+    The cursor is the newest time stamp that was returned, on the driver's clock, which may count from anywhere; it is
+    never compared with ours.
+    """
+
+    def __init__(self) -> None:
+        self._cursor_us = 0
+        self._fresh_ms: Optional[int] = None  # when there last was something new
+
+    def new(self, capabilities: Capabilities, handle: Any) -> Samples:
+        """Samples since the last call, oldest first: (microseconds of the driver's clock, ratio).
+
+        The first call only finds the place: what is older belongs to nobody's window.
+        """
+        answer = capabilities.ask("util_samples", "nvmlDeviceGetSamples", handle, UTILISATION, self._cursor_us)
+        found = [] if answer is None else _after(self._cursor_us, *answer)
+        is_first, self._cursor_us = self._cursor_us == 0, found[-1][0] if found else self._cursor_us
+        if found or self._fresh_ms is None:
+            self._fresh_ms = capabilities.now_ms
+        return [] if is_first else found
+
+    def notice_silence(self, now_ms: int, *, is_working: bool) -> None:
+        """An idle GPU's buffer may dry up; one that works and says nothing for a minute counts time from anew."""
+        if not is_working or self._fresh_ms is None:
+            self._fresh_ms = now_ms
+        elif now_ms - self._fresh_ms > DRY_MS:
+            self._cursor_us, self._fresh_ms = 0, now_ms
+
+
+def _after(cursor_us: int, value_type: int, samples: Sequence[Any]) -> Samples:
+    member = VALUE_MEMBERS[value_type] if 0 <= value_type < len(VALUE_MEMBERS) else "uiVal"
+    stamped = [(sample.timeStamp, getattr(sample.sampleValue, member)) for sample in samples]
+    return sorted((stamp, value / 100) for stamp, value in stamped if stamp > cursor_us and 0 <= value <= 100)
