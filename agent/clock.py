@@ -1,22 +1,39 @@
-"""The time of day that does not jump within a window: the wall clock once, then the monotonic one."""
+"""The time of day that does not jump within a window: the wall clock once, then the boot clock."""
 
+import threading
 import time
 from typing import Callable
 
 MAX_DRIFT_MS = 500  # beyond it the wall clock was set, or has run away: follow it
 
 
-class Clock:
-    """Milliseconds since the epoch; durations are the monotonic clock's."""
+def elapsed_s() -> float:
+    """Seconds of the boot clock, which goes on through a suspend; of the monotonic one where there is none."""
+    return _elapsed_s()
 
-    def __init__(self, *, wall_s: Callable[[], float] = time.time, monotonic_s: Callable[[], float] = time.monotonic) -> None:
-        self._wall_s, self._monotonic_s = wall_s, monotonic_s
-        self._offset_s = wall_s() - monotonic_s()
+
+def _boot_s() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+_elapsed_s: Callable[[], float] = _boot_s if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
+
+
+class Clock:
+    """Milliseconds since the epoch; durations are the boot clock's. For several threads."""
+
+    def __init__(self, *, wall_s: Callable[[], float] = time.time, elapsed_s: Callable[[], float] = elapsed_s) -> None:
+        self._wall_s, self._elapsed_s = wall_s, elapsed_s
+        self._mutex = threading.Lock()
+        self._offset_s = wall_s() - elapsed_s()
+        self.steps = 0  # how often the wall clock was followed
 
     def now_ms(self) -> int:
         """The time now; it jumps only when the wall clock is more than MAX_DRIFT_MS away."""
-        elapsed_s = self._monotonic_s()
-        wall_s = self._wall_s()
-        if abs(wall_s - elapsed_s - self._offset_s) * 1000 > MAX_DRIFT_MS:
-            self._offset_s = wall_s - elapsed_s
-        return int((elapsed_s + self._offset_s) * 1000)
+        with self._mutex:
+            elapsed_s = self._elapsed_s()
+            offset_s = self._wall_s() - elapsed_s
+            if abs(offset_s - self._offset_s) * 1000 > MAX_DRIFT_MS:
+                self._offset_s = offset_s
+                self.steps += 1
+            return int((elapsed_s + self._offset_s) * 1000)

@@ -20,9 +20,12 @@ SOURCES = ("auto", "nvml", "nvidia-smi")
 SOURCE_PREFIXES = ("simulated:", "replay:")
 EXPORTER = "dcgm="
 PREFIX = "FLEETWATCH_"
+TOKEN_FILE = PREFIX + "TOKEN_FILE"
 MIN_FLUSH_S, MAX_FLUSH_S = 1, 300
+MIN_RELEASE_MIN, MAX_RELEASE_MIN = 1, 120
 MIN_SPOOL_MB, MAX_SPOOL_MB = 1, 1_000_000
 _NODE = re.compile(r"[^\x00-\x20\x7f/?#]{1,253}")
+MAX_TOKEN_FILE = 4096
 _TOKEN = re.compile(r"[\x21-\x7e]{1,512}")
 
 
@@ -50,7 +53,9 @@ class Config:
     server: str = ""
     token: str = field(default="", repr=False)
     ca_file: Optional[str] = None
+    token_file: Optional[Path] = None  # the token came from it, and a new one may
     flush_s: int = 30
+    release_min: int = 5
     spool: Path = Path()
     spool_bytes: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -93,8 +98,10 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Config:
         source=_source(value("source") or "auto"),
         server=_server(value("server")) if needs_hub else "",
         token=_token(value("token"), environment) if needs_hub else "",
+        token_file=None if value("token") or not environment.get(TOKEN_FILE) else Path(environment[TOKEN_FILE]),
         ca_file=_existing("--ca-file", value("ca_file")),
         flush_s=_whole("--flush-s", value("flush_s") or "30", MIN_FLUSH_S, MAX_FLUSH_S),
+        release_min=_whole("--release-min", value("release_min") or "5", MIN_RELEASE_MIN, MAX_RELEASE_MIN),
         spool=Path(value("spool") or default_spool(environment)),
         spool_bytes=_whole("--spool-mb", value("spool_mb") or "512", MIN_SPOOL_MB, MAX_SPOOL_MB) * 1024 * 1024,
         labels=_labels(value("labels")),
@@ -128,6 +135,7 @@ def _parser() -> _Parser:
     _add_source_flag(run)
     _add_job_flags(run)
     run.add_argument("--flush-s", metavar="S", help="seconds between batches, 1 to 300 (30; the hub may ask for another)")
+    run.add_argument("--release-min", metavar="MIN", help="how long SIGUSR1 lets go of the driver, for a GPU reset or rmmod nvidia (5)")
     run.add_argument("--spool", metavar="DIR", help="folder of the queue on disk")
     run.add_argument("--spool-mb", metavar="MB", help="the queue's limit; beyond it the oldest batches are dropped (512)")
     run.add_argument("--labels", metavar="K=V,…", help="labels of this node, such as pool=a,rack=7")
@@ -169,7 +177,7 @@ def _add_job_flags(parser: argparse.ArgumentParser) -> None:
 
 
 _VARIABLES = (
-    "SERVER", "TOKEN", "TOKEN_FILE", "NODE", "SOURCE", "FLUSH_S", "SPOOL", "SPOOL_MB", "CA_FILE", "LABELS",
+    "SERVER", "TOKEN", "TOKEN_FILE", "NODE", "SOURCE", "FLUSH_S", "SPOOL", "SPOOL_MB", "CA_FILE", "LABELS", "RELEASE_MIN",
 )  # fmt: skip
 
 
@@ -215,16 +223,26 @@ def _is_address(text: str) -> bool:
 
 
 def _token(text: Optional[str], environment: Mapping[str, str]) -> str:
-    path = environment.get(PREFIX + "TOKEN_FILE")
-    if not text and path:
-        try:
-            text = Path(path).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                "FLEETWATCH_TOKEN_FILE %s can't be read: %s" % (path, getattr(error, "strerror", None) or "no text")
-            ) from error
+    if not text and environment.get(TOKEN_FILE):
+        return token_in(Path(environment[TOKEN_FILE]))
     if not text:
         raise ConfigError("--token (or FLEETWATCH_TOKEN, FLEETWATCH_TOKEN_FILE) is missing")
+    return _checked_token(text)
+
+
+def token_in(path: Path) -> str:
+    """The token that the file holds. Raises ConfigError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(MAX_TOKEN_FILE).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError("%s %s can't be read: %s" % (TOKEN_FILE, path, getattr(error, "strerror", None) or "no text")) from error
+    if not text:
+        raise ConfigError("%s %s is empty" % (TOKEN_FILE, path))
+    return _checked_token(text)
+
+
+def _checked_token(text: str) -> str:
     if _TOKEN.fullmatch(text) is None:
         raise ConfigError("the token holds characters that no token has, or is longer than 512")
     return text

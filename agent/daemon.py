@@ -3,17 +3,18 @@
 import logging
 import random
 import signal
-import threading
 from pathlib import Path
 
 from agent import batch
 from agent.assembly import hub, identity, workloads
 from agent.clock import Clock
-from agent.config import Config
+from agent.config import SOURCES, Config
 from agent.host import HostReader
+from agent.kmsg import Kmsg
 from agent.loop import INTERVAL_MS, WINDOW_S, Loop, Parts
 from agent.reading import Source
 from agent.recording import FileRecorder
+from agent.restart import restart
 from agent.sampler import Recorder, Sampler
 from agent.sender import Pump
 from agent.sources.factory import open_source
@@ -25,7 +26,6 @@ MAX_PHASE_MS = 3000
 
 def run(chosen: Config) -> int:
     """0 once it was told to stop. Raises AgentError, OSError or ValueError when it can't start."""
-    stop = threading.Event()
     clock = Clock()
     recorder = _recorder(chosen)
     sampler = _sampler(chosen, clock, recorder)
@@ -35,14 +35,19 @@ def run(chosen: Config) -> int:
     try:
         pump = Pump(spool, hub(chosen).send, flush_s=chosen.flush_s)
         sender = batch.Sender(chosen.node, spool.identity.boot_id, spool.identity.boot_start_ms, WINDOW_S, chosen.labels)
+        phase_ms, release_s = random.randrange(MAX_PHASE_MS), chosen.release_min * 60
+        loop = Loop(Parts(sender, sampler, spool, pump, HostReader(), clock, phase_ms, release_s))
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: (stop.set(), pump.wake()))  # type: ignore[func-returns-value]
+            signal.signal(number, lambda *_: loop.stop())
+        signal.signal(signal.SIGUSR1, lambda *_: loop.release())
         logging.info("agent started node=%s source=%s server=%s spool=%s", chosen.node, chosen.source, chosen.server, chosen.spool)
-        Loop(Parts(sender, sampler, spool, pump, HostReader(), clock, random.randrange(MAX_PHASE_MS))).run(stop)
+        must_restart = loop.run()
     finally:
         spool.close()
         if isinstance(recorder, FileRecorder):
             recorder.close()
+    if must_restart:
+        restart()
     return 0
 
 
@@ -50,7 +55,9 @@ def _sampler(chosen: Config, clock: Clock, recorder: Recorder) -> Sampler:
     def open_now() -> Source:
         return open_source(chosen.source, node=chosen.node, start_ms=clock.now_ms())
 
-    return Sampler(open_now, workloads(chosen), window_ms=WINDOW_MS, interval_ms=INTERVAL_MS, recorder=recorder)
+    # what is simulated, replayed or scraped is not this host's kernel's to tell of
+    kmsg = Kmsg() if chosen.source in SOURCES else None
+    return Sampler(open_now, workloads(chosen), window_ms=WINDOW_MS, interval_ms=INTERVAL_MS, recorder=recorder, kmsg=kmsg)
 
 
 def _recorder(chosen: Config) -> Recorder:

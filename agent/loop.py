@@ -5,18 +5,21 @@ network) and this one, which goes on reporting the host whatever the others suff
 """
 
 import logging
+import math
+import queue
 import threading
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from agent import __version__, batch, wire
 from agent.clock import Clock
 from agent.host import HostReader, own_rss_bytes
-from agent.reading import Event, GPUInfo
+from agent.reading import Event, GPUInfo, SourceStatus, Workload
+from agent.restart import ALIVE_S
 from agent.sampler import Observed, Sampler
 from agent.sender import Pump
-from agent.spool import Spool, SpoolError
+from agent.spool import Spool
 from agent.window import COUNTS_INTERVALS, GPUWindow, close_window
 
 log = logging.getLogger("agent.loop")
@@ -25,8 +28,10 @@ WINDOW_S = 10
 INTERVAL_MS = 1000
 GRACE_MS = int(COUNTS_INTERVALS * INTERVAL_MS) + 100  # until the reading after a window's end is surely there
 PATIENCE_MS = 5000  # for a sampler that is late with a window's processes
+LAG_MS = 60_000  # so far behind (a disk that hung), windows are closed one by one; beyond it the clock was set, or we slept
 STUCK_S = 30.0
 FAREWELL_S = 5.0  # for sending what waits before the exit
+MAX_EVENTS = wire.MAX_LIST
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class Parts:
     host: HostReader
     clock: Clock
     phase_ms: int = 0  # how much later than it could this node closes its windows: a fleet must not call at one moment
+    release_s: float = 300.0  # how long the driver is let go of when that is asked for
 
 
 class Loop:
@@ -52,84 +58,163 @@ class Loop:
         self._closed: List[batch.ClosedWindow] = []
         self._seen: Optional[Observed] = None
         self._events: List[Event] = []
+        self._drafted_events = 0
         self._is_stuck = False
+        self._end_ms = 0
+        self._began = time.monotonic()
+        # Orders come from signal handlers, which may interrupt any line of this thread: SimpleQueue.put is made for that,
+        # while Event.set would wait for ever for a lock that the interrupted line holds.
+        self._orders: "queue.SimpleQueue[str]" = queue.SimpleQueue()
 
-    def run(self, stop: threading.Event) -> None:
-        """Until stop is set; then sends what it has and returns."""
-        sampling = threading.Thread(target=self._sample, args=(stop,), name="sampler", daemon=True)
-        pumping = threading.Thread(target=self._parts.pump.run, args=(stop,), name="pump", daemon=True)
+    def stop(self) -> None:
+        """Makes run come back. For signal handlers and other threads."""
+        self._orders.put("stop")
+
+    def release(self) -> None:
+        """Lets go of the driver for a while. For signal handlers and other threads."""
+        self._orders.put("release")
+
+    def run(self) -> bool:
+        """Until it is told to stop; then sends what it has. True when a new process must take over: the driver changed."""
+        stopping = threading.Event()
+        sampling = threading.Thread(target=self._sample, args=(stopping,), name="sampler", daemon=True)
+        pumping = threading.Thread(target=self._parts.pump.run, args=(stopping,), name="pump", daemon=True)
         sampling.start()
         pumping.start()
-        end_ms = self._end_after(self._parts.clock.now_ms())
-        while not stop.wait(self._wait_s(end_ms)):
-            now_ms = self._parts.clock.now_ms()
-            if now_ms >= end_ms + self._grace_ms and self._is_read(end_ms, now_ms):
-                self.close(end_ms, now_ms=now_ms)
-                end_ms += self._window_ms
-            if not -self._window_ms <= now_ms - end_ms <= 2 * self._window_ms:  # the clock was set, or we slept
-                end_ms = self._end_after(now_ms)
-        self._leave(end_ms, sampling, pumping)
+        self._end_ms = self._end_after(self._parts.clock.now_ms())
+        while True:
+            order = self._next_order()
+            if order == "stop" or self.must_restart:
+                break
+            if order == "release":
+                self._parts.sampler.release(self._parts.release_s)
+            self._safely(self.advance)
+        stopping.set()
+        self._parts.pump.wake()
+        self._leave(sampling, pumping)
+        return order != "stop"
+
+    @property
+    def must_restart(self) -> bool:
+        """True when the driver was changed under this process, and it is old enough to replace itself."""
+        return self._parts.sampler.is_driver_changed and time.monotonic() - self._began >= ALIVE_S
+
+    def advance(self) -> None:
+        """Closes the window that is due, if any."""
+        now_ms = self._parts.clock.now_ms()
+        if not -self._window_ms <= now_ms - self._end_ms <= LAG_MS:
+            self._follow(now_ms)
+        elif now_ms >= self._end_ms + self._grace_ms and self._is_read(self._end_ms, now_ms):
+            end_ms, self._end_ms = self._end_ms, self._end_ms + self._window_ms
+            self.close(end_ms, now_ms=now_ms)
 
     def close(self, end_ms: int, *, now_ms: int) -> None:
         """Closes the window that ends at end_ms (now_ms, when that is earlier) and flushes when it is time."""
         start_ms = end_ms - self._window_ms
         self._watch(now_ms)
+        self._parts.sampler.hear(now_ms)
         observed = self._parts.sampler.take(start_ms, end_ms)
-        if _differs(observed, self._closed, self._seen):
+        if _differs(observed, self._closed, self._seen) or not self._follows(start_ms):
             self.flush()
         self._seen = observed
-        windows = [window_of(observed, gpu, start_ms=start_ms, end_ms=min(end_ms, now_ms)) for gpu in observed.gpus]
+        until_ms = min(end_ms, max(start_ms, now_ms))
+        windows = [window_of(observed, gpu, start_ms=start_ms, end_ms=until_ms) for gpu in observed.gpus]
         self._closed.append(batch.ClosedWindow(start_ms, windows, observed.workload, host_columns(self._parts.host, observed)))
-        self._events.extend(self._parts.sampler.take_events())
+        self._events = [*self._events, *self._parts.sampler.take_events()][-MAX_EVENTS:]
         if len(self._closed) * self._parts.sender.window_s >= self._parts.pump.flush_s:
             self.flush()
+        else:
+            self._draft()
 
     def flush(self) -> None:
         """Puts the closed windows into the spool as one batch."""
-        if not self._closed or self._seen is None:
+        closed, seen, events = self._closed, self._seen, self._events
+        if not closed or seen is None:
             return
-        content = batch.build(self._closed, sender=self._parts.sender, gpus=self._seen.gpus, agent=self._about_agent(), events=self._events)
-        count = len(content.windows["start_ms"])
+        self._closed, self._events, self._drafted_events = [], [], 0
+        windows = sum(len(one.windows) for one in closed)
         try:
-            self._parts.spool.append(lambda sequence: wire.compress(wire.encode(replace(content, sequence=sequence))), windows=count)
-        except SpoolError as error:
-            log.error("windows lost, the spool takes nothing windows=%d: %s", count, error)
-        self._closed, self._events = [], []
+            self._parts.spool.append(self._maker(closed, seen.gpus, events), windows=windows)
+        except Exception:  # a fact that can't be written must not end the agent, nor cost the windows it came with
+            log.exception("a batch could not be made, trying without its jobs windows=%d", windows)
+            self._append_bare(closed, seen.gpus, windows)
         self._parts.pump.wake()
 
-    def _sample(self, stop: threading.Event) -> None:
-        while not stop.wait(_until_next_second(self._parts.clock.now_ms())):
-            try:
-                self._parts.sampler.tick(self._parts.clock.now_ms())
-            except Exception:  # the one place: a bug in one reading must not blind the node
-                log.exception("a reading failed")
+    def _append_bare(self, closed: Sequence[batch.ClosedWindow], gpus: Sequence[GPUInfo], windows: int) -> None:
+        bare = [replace(one, workload=_unknown(one.workload)) for one in closed]
+        try:
+            self._parts.spool.append(self._maker(bare, gpus, []), windows=windows)
+        except Exception:
+            log.exception("windows lost windows=%d", windows)
+            self._parts.spool.count_lost(windows)
+
+    def _draft(self) -> None:
+        """Notes the newest window, so that a kill -9 before the flush does not take it."""
+        if self._seen is not None:
+            newest, events = self._closed[-1:], self._events[self._drafted_events :]
+            self._drafted_events = len(self._events)
+            self._parts.spool.draft(self._maker(newest, self._seen.gpus, events), windows=len(newest[0].windows))
+
+    def _maker(self, closed: Sequence[batch.ClosedWindow], gpus: Sequence[GPUInfo], events: Sequence[Event]) -> Callable[[int], bytes]:
+        content = batch.build(closed, sender=self._parts.sender, gpus=gpus, agent=self._about_agent(), events=events)
+        return lambda sequence: wire.compress(wire.encode(replace(content, sequence=sequence)))
+
+    def _follow(self, now_ms: int) -> None:
+        """The clock was set, or the host slept: closes what was open by the old time and begins anew by the new one."""
+        log.info("the clock jumped seconds=%d", round((now_ms - self._end_ms) / 1000))
+        end_ms, self._end_ms = self._end_ms, self._end_after(now_ms)
+        self.close(end_ms, now_ms=end_ms)
+        self._parts.sampler.forget_around(now_ms)
+
+    def _follows(self, start_ms: int) -> bool:
+        """False when a batch of this window and the closed ones could span hours, or go back: the clock was set."""
+        return not self._closed or 0 < start_ms - self._closed[-1].start_ms <= LAG_MS
+
+    def _sample(self, stopping: threading.Event) -> None:
+        while not stopping.wait(_until_next_second(self._parts.clock.now_ms())):
+            self._safely(lambda: self._parts.sampler.tick(self._parts.clock.now_ms()))
+
+    def _safely(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception:  # the top of two threads: a bug in one reading or one window must not blind the node
+            log.exception("a step failed")
 
     def _watch(self, now_ms: int) -> None:
         """Says once that the driver hangs, and about which GPU."""
-        is_stuck = self._parts.sampler.stuck_s > STUCK_S
+        stuck_s, uuid = self._parts.sampler.stuck_s, self._parts.sampler.stuck_gpu
+        is_stuck = stuck_s > STUCK_S
         if is_stuck and not self._is_stuck:
-            log.error("the driver hangs gpu=%s seconds=%d", self._parts.sampler.stuck_gpu, self._parts.sampler.stuck_s)
-            self._events.append(Event(now_ms, "nvml_stuck", self._parts.sampler.stuck_gpu, text="a call into the driver does not return"))
+            log.error("the driver hangs gpu=%s seconds=%d", uuid, stuck_s)
+            self._events.append(Event(now_ms, "nvml_stuck", uuid, text="a call into the driver does not return"))
+        if self._is_stuck and not is_stuck:
+            log.info("the driver answers again")
         self._is_stuck = is_stuck
 
     def _is_read(self, end_ms: int, now_ms: int) -> bool:
         """False while it is worth waiting a little for the sampler to finish this window."""
         return self._parts.sampler.has_finished(end_ms) or now_ms > end_ms + self._grace_ms + PATIENCE_MS or self._is_stuck
 
-    def _leave(self, end_ms: int, sampling: threading.Thread, pumping: threading.Thread) -> None:
-        now_ms = self._parts.clock.now_ms()
+    def _leave(self, sampling: threading.Thread, pumping: threading.Thread) -> None:
         sampling.join(timeout=2)
-        if not sampling.is_alive():
-            self._parts.sampler.finish_window(self._end_after(now_ms))
-        while end_ms - self._window_ms < now_ms:
-            self.close(end_ms, now_ms=now_ms)
-            end_ms += self._window_ms
+        self._safely(lambda: self._close_rest(is_read=not sampling.is_alive()))
         self.flush()
-        self._parts.sampler.close()
         pumping.join(timeout=FAREWELL_S)
         if not pumping.is_alive():
             self._parts.pump.drain(deadline=time.monotonic() + FAREWELL_S)
+        self._parts.sampler.close()
         log.info("stopped batches_waiting=%d", self._parts.spool.waiting)
+
+    def _close_rest(self, *, is_read: bool) -> None:
+        """Closes what is still open, up to now."""
+        now_ms = self._parts.clock.now_ms()
+        if not -self._window_ms <= now_ms - self._end_ms <= LAG_MS:
+            self._follow(now_ms)
+        if is_read:
+            self._parts.sampler.finish_window(self._end_after(now_ms))
+        while self._end_ms - self._window_ms < now_ms:
+            self.close(self._end_ms, now_ms=now_ms)
+            self._end_ms += self._window_ms
 
     def _about_agent(self) -> Dict[str, Any]:
         return {
@@ -140,14 +225,22 @@ class Loop:
             "spool_bytes": self._parts.spool.size_bytes,
             "cpu_s": round(time.process_time(), 3),
             "rss_bytes": own_rss_bytes(),
+            "poll_ms_p95": self._parts.sampler.pass_ms_p95(),
+            "clock_steps": self._parts.clock.steps,
         }
 
     def _end_after(self, now_ms: int) -> int:
         return now_ms - now_ms % self._window_ms + self._window_ms
 
-    def _wait_s(self, end_ms: int) -> float:
+    def _next_order(self) -> Optional[str]:
+        try:
+            return self._orders.get(timeout=self._wait_s())
+        except queue.Empty:
+            return None
+
+    def _wait_s(self) -> float:
         """Until the window can be closed: half a second at least, a window at most, so that a set clock is noticed."""
-        left_ms = end_ms + self._grace_ms - self._parts.clock.now_ms()
+        left_ms = self._end_ms + self._grace_ms - self._parts.clock.now_ms()
         return min(self._window_ms, max(500, left_ms)) / 1000
 
 
@@ -160,14 +253,30 @@ def _differs(observed: Observed, closed: Sequence[batch.ClosedWindow], before: O
     return not same_gpus or states[0] != states[1]
 
 
+def _unknown(workload: Workload) -> Workload:
+    """No jobs, of which nothing may be concluded."""
+    return Workload(sources=[SourceStatus(source.kind, ok=False) for source in workload.sources])
+
+
 def window_of(observed: Observed, gpu: GPUInfo, *, start_ms: int, end_ms: int) -> GPUWindow:
-    """The GPU's window, with its number of processes and its holder's facts where they were read."""
-    window = close_window(observed.readings.get(gpu.uuid, []), gpu=gpu, start_ms=start_ms, end_ms=end_ms, interval_ms=observed.interval_ms)
+    """The GPU's window, with its number of processes and its holder's facts where they were read.
+
+    A value that the wire does not take is left out: the hub would refuse the whole batch for it.
+    """
+    readings = observed.readings.get(gpu.uuid, [])
+    window = close_window(readings, gpu=gpu, start_ms=start_ms, end_ms=end_ms, interval_ms=observed.interval_ms)
     columns: Dict[str, float] = {**window.columns, **observed.workload.facts.get(gpu.uuid, {})}
     processes = observed.processes.get(gpu.uuid)
     if processes is not None:
         columns["process_count"] = len(processes)
-    return replace(window, columns=columns)
+    return replace(window, columns={name: value for name, value in columns.items() if _is_sendable(name, value)})
+
+
+def _is_sendable(name: str, value: float) -> bool:
+    """False for NaN, infinity, and what is below zero or above what any counter holds."""
+    low = wire.MIN_CELSIUS if name in wire.SIGNED_COLUMNS else -wire.RATIO_SLACK if name in wire.RATIO_COLUMNS else 0
+    high = wire.MAX_CELSIUS if name in wire.SIGNED_COLUMNS else wire.MAX_AMOUNT
+    return math.isfinite(value) and low <= value <= high
 
 
 def host_columns(host: HostReader, observed: Observed) -> Dict[str, float]:

@@ -7,11 +7,14 @@ sees by `stuck_s` how long the present call has lasted.
 import logging
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass, field, replace
-from typing import Callable, Dict, List, Optional, Sequence, TypeVar
+from typing import Callable, Deque, Dict, List, Optional, Sequence, Set, TypeVar
 
+from agent.kmsg import Kmsg, XIDs
 from agent.reading import (
     NO_WORKLOAD,
+    DriverChangedError,
     Event,
     GPUInfo,
     Processes,
@@ -29,7 +32,10 @@ log = logging.getLogger("agent.sampler")
 
 FIRST_RETRY_S, LONGEST_RETRY_S = 5.0, 60.0
 Answer = TypeVar("Answer")
-KEPT_MS = 60_000  # readings that no window has asked for by then never will be
+# What no window has asked for is kept so long: a loop that waits for a slow disk catches up.
+KEPT_MS = 60_000
+MAX_READINGS, MAX_HELD, MAX_EVENTS, MAX_PASSES = 120, 12, 1000, 60
+DRIVER_KINDS = ("driver_missing", "driver_mismatch", "driver_ok")
 
 
 @dataclass(frozen=True)
@@ -70,28 +76,34 @@ class Sampler:
         window_ms: int,
         interval_ms: int,
         recorder: Recorder,
+        kmsg: Optional[Kmsg] = None,
     ) -> None:
-        self._open_source, self._choose_workloads = open_source, workloads
+        self._open_source, self._choose_workloads, self._kmsg, self._xids = open_source, workloads, kmsg, XIDs()
         self._window_ms, self._interval_ms, self._recorder = window_ms, interval_ms, recorder
         self._mutex = threading.Lock()
         self._source: Optional[Source] = None
         self._workloads: Optional[Workloads] = None
         self._gpus: List[GPUInfo] = []
-        self._readings: Dict[str, List[Reading]] = {}
+        self._readings: Dict[str, Deque[Reading]] = {}
         self._held: Dict[int, Observed] = {}  # by the window's end
-        self._events: List[Event] = []
+        self._events: Deque[Event] = deque(maxlen=MAX_EVENTS)
+        self._passes_ms: Deque[float] = deque(maxlen=MAX_PASSES)
         self._statuses: Sequence[SourceStatus] = ()
         self._asked: Dict[str, str] = {}  # GPU -> the trouble last logged
+        self._lost: Set[str] = set()  # GPUs told lost, by whatever source
         self._window_end_ms: Optional[int] = None
         self._retry_at = self._retry_s = 0.0
-        self._was_missing = False
+        self._trouble: Optional[str] = None  # the event kind last told of the driver; None: nothing yet
+        self._is_open: Optional[bool] = None  # None: not tried yet
+        self._released_until: Optional[float] = None
         self._call_began: Optional[float] = None
         self._call_about: Optional[str] = None
         self.name, self.driver = "none", ""
+        self.is_driver_changed = False  # only a new process can read again
 
     @property
     def stuck_s(self) -> float:
-        """Seconds that the present call into the source has lasted; 0 between calls."""
+        """Seconds that the present call into the source has lasted; 0 between calls. A suspend does not count."""
         began = self._call_began
         return 0.0 if began is None else time.monotonic() - began
 
@@ -102,27 +114,48 @@ class Sampler:
 
     def tick(self, now_ms: int) -> None:
         """One pass: a reading of each GPU; at a window's end the processes, the jobs and the list of GPUs too."""
-        self._call_began = time.monotonic()
+        began = self._call_began = time.monotonic()
+        self.hear(now_ms)
         try:
-            if self._source is None and not self._open(now_ms):
+            if self._is_released() or (self._source is None and not self._open(now_ms)):
                 return
-            self._read_all(now_ms)
-            end_ms = now_ms - now_ms % self._window_ms
-            if self._window_end_ms is not None and end_ms != self._window_end_ms:
-                self.finish_window(end_ms)
-            self._window_end_ms = end_ms
+            self._read_all(now_ms, began)
+            self._finish_until(now_ms - now_ms % self._window_ms)
+        except DriverChangedError as error:
+            self.is_driver_changed = True
+            self._lose(now_ms, error)
         finally:
+            with self._mutex:
+                self._passes_ms.append((time.monotonic() - began) * 1000)
             self._call_began = self._call_about = None
+
+    def hear(self, now_ms: int) -> None:
+        """What the kernel's log says; also from another thread while a call hangs, when there is most to say."""
+        if self._kmsg is not None:
+            for event in self._kmsg.poll(now_ms, self._gpus):
+                self._note(event)
+
+    def release(self, seconds: float) -> None:
+        """Lets go of the driver at the next pass, for that long: a GPU can be reset and the driver's module unloaded."""
+        self._released_until = time.monotonic() + seconds
 
     def take(self, start_ms: int, end_ms: int) -> Observed:
         """What was read for the window [start_ms, end_ms), with the readings next to it; older ones are forgotten."""
         with self._mutex:
             held = self._held.pop(end_ms, None)
             kept = {uuid: _around(readings, start_ms, end_ms) for uuid, readings in self._readings.items()}
-            self._forget_before(start_ms)
+            self._forget(before_ms=start_ms - self._margin_ms)
             statuses = [replace(status, ok=False) for status in self._statuses]
             workload = held.workload if held is not None else Workload(sources=statuses)
             return Observed(list(self._gpus), kept, held.processes if held is not None else {}, workload, self._interval_ms)
+
+    def forget_around(self, now_ms: int) -> None:
+        """After the clock was set: what bears another time than about now would count again when that time comes."""
+        with self._mutex:
+            for uuid, readings in self._readings.items():
+                near = (reading for reading in readings if abs(reading.at_ms - now_ms) <= 2 * self._window_ms)
+                self._readings[uuid] = deque(near, maxlen=MAX_READINGS)
+            self._held = {end_ms: held for end_ms, held in self._held.items() if abs(end_ms - now_ms) <= 2 * self._window_ms}
 
     def has_finished(self, end_ms: int) -> bool:
         """True when the window's processes and jobs were asked for, or nobody can be asked."""
@@ -132,54 +165,20 @@ class Sampler:
     def take_events(self) -> List[Event]:
         """What happened since the last call."""
         with self._mutex:
-            events, self._events = self._events, []
+            events = list(self._events)
+            self._events.clear()
             return events
+
+    def pass_ms_p95(self) -> Optional[float]:
+        """What 19 of 20 of the last passes took at most, in milliseconds; None before the first."""
+        with self._mutex:
+            passes = sorted(self._passes_ms)
+        return round(passes[(len(passes) * 19 + 19) // 20 - 1], 3) if passes else None
 
     def close(self) -> None:
         """Releases the driver, unless a call hangs in it."""
         if self._source is not None and self.stuck_s == 0:
             self._source.close()
-
-    def _open(self, now_ms: int) -> bool:
-        if time.monotonic() < self._retry_at:
-            return False
-        try:
-            self._source = self._open_source()
-            self._workloads = self._choose_workloads(self._source)
-            self._refresh_gpus()
-        except SourceError as error:
-            self._lose(now_ms, error)
-            return False
-        self.name, self.driver = self._source.name, self._source.driver() or ""
-        self._interval_ms = getattr(self._source, "interval_ms", self._interval_ms)
-        log.info("source opened name=%s driver=%s gpus=%d", self.name, self.driver or "unknown", len(self._gpus))
-        if self._was_missing:
-            self._add_event(Event(now_ms, "driver_ok"))
-        self._was_missing, self._retry_s = False, 0.0
-        return True
-
-    def _lose(self, now_ms: int, error: SourceError) -> None:
-        """The whole source is gone: said once, tried again after 5, 10, … 60 s."""
-        if not self._was_missing:
-            log.warning("no GPU can be read: %s; trying again", error)
-            if not isinstance(error, UnreachableError):
-                self._add_event(Event(now_ms, "driver_missing", text=str(error)))
-        if self._source is not None:
-            self._source.close()
-        self._was_missing, self._source = True, None
-        self._retry_s = min(LONGEST_RETRY_S, self._retry_s * 2 or FIRST_RETRY_S)
-        self._retry_at = time.monotonic() + self._retry_s
-
-    def _read_all(self, now_ms: int) -> None:
-        for gpu in self._gpus:
-            reading = self._ask(gpu.uuid, lambda source, uuid: source.read(uuid, now_ms))
-            if reading is not None:
-                with self._mutex:
-                    self._readings.setdefault(gpu.uuid, []).append(reading)
-                self._recorder.reading(gpu.uuid, reading)
-        if self._source is not None:
-            for event in self._source.events(now_ms):
-                self._add_event(event)
 
     def finish_window(self, end_ms: int) -> None:
         """The window that has just ended: who held its GPUs."""
@@ -189,19 +188,107 @@ class Sampler:
         if self._workloads is not None:
             workload = self._workloads.resolve(processes, gpus=self._gpus, start_ms=end_ms - self._window_ms, end_ms=end_ms)
         with self._mutex:
-            self._held[end_ms] = Observed([], {}, processes, workload)
+            self._held[end_ms] = Observed([], {}, processes, _within(workload, end_ms - self._window_ms, end_ms))
+            for oldest in sorted(self._held)[:-MAX_HELD]:
+                del self._held[oldest]
             self._statuses = workload.sources
         try:
             self._refresh_gpus()
+        except DriverChangedError:
+            raise
         except SourceError as error:
             self._lose(end_ms, error)
+
+    def _is_released(self) -> bool:
+        until = self._released_until
+        if until is None:
+            return False
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+            log.info("the driver is released minutes=%d", round((until - time.monotonic()) / 60))
+        if time.monotonic() >= until:
+            self._released_until, self._retry_at = None, 0.0
+        return self._released_until is not None
+
+    def _open(self, now_ms: int) -> bool:
+        if time.monotonic() < self._retry_at:
+            return False
+        try:
+            self._source = self._open_source()
+            self._workloads = self._choose_workloads(self._source)
+            self._refresh_gpus()
+        except DriverChangedError:
+            raise
+        except SourceError as error:
+            self._lose(now_ms, error)
+            return False
+        self.name, self.driver = self._source.name, self._source.driver() or ""
+        self._interval_ms = getattr(self._source, "interval_ms", self._interval_ms)
+        log.info("source opened name=%s driver=%s gpus=%d", self.name, self.driver or "unknown", len(self._gpus))
+        # also at the first opening: this process may follow one that told of trouble and could not tell of its end
+        self._note(Event(now_ms, "driver_ok", text="driver answers"))
+        self._is_open, self._retry_s, self.is_driver_changed = True, 0.0, False
+        return True
+
+    def _lose(self, now_ms: int, error: SourceError) -> None:
+        """The whole source is gone: said once, tried again after 5, 10, … 60 s."""
+        if self._is_open is not False:
+            log.warning("no GPU can be read: %s; trying again", error)
+        if not isinstance(error, UnreachableError):
+            kind = "driver_mismatch" if isinstance(error, DriverChangedError) else "driver_missing"
+            self._note(Event(now_ms, kind, text=str(error)))
+        if self._source is not None:
+            self._source.close()
+        self._is_open, self._source = False, None
+        self._retry_s = min(LONGEST_RETRY_S, self._retry_s * 2 or FIRST_RETRY_S)
+        self._retry_at = time.monotonic() + self._retry_s
+
+    def _read_all(self, now_ms: int, began: float) -> None:
+        """A reading that took longer than it counts is nobody's; those after a slow one bear their own time."""
+        read = set()
+        for gpu in self._gpus:
+            asked = time.monotonic()
+            at_ms = now_ms + _late_ms(asked - began, self._interval_ms)
+            reading = self._ask(gpu.uuid, lambda source, uuid, at_ms=at_ms: source.read(uuid, at_ms))  # type: ignore[misc]
+            if reading is not None and (time.monotonic() - asked) * 1000 <= self._margin_ms:
+                with self._mutex:
+                    self._readings.setdefault(gpu.uuid, deque(maxlen=MAX_READINGS)).append(reading)
+                self._recorder.reading(gpu.uuid, reading)
+                read.add(gpu.uuid)
+        self._take_source_events(now_ms)
+        for uuid in self._lost & read:  # lost as an earlier source told, which was opened anew since
+            self._note(Event(now_ms, "gpu_ok", uuid, text="GPU answers again"))
+
+    def _take_source_events(self, now_ms: int) -> None:
+        try:
+            events = self._source.events(now_ms) if self._source is not None else []
+        except DriverChangedError:
+            raise
+        except SourceError as error:
+            log.warning("events can't be read: %s", error)
+            return
+        for event in events:
+            self._note(event)
+
+    def _finish_until(self, end_ms: int) -> None:
+        """At a new window: finishes the one before; also the one that was open when passes hung or the clock was set."""
+        before_ms, self._window_end_ms = self._window_end_ms, end_ms
+        if before_ms is None or end_ms == before_ms:
+            return
+        if end_ms != before_ms + self._window_ms:
+            self.finish_window(before_ms + self._window_ms)
+        if end_ms > before_ms:
+            self.finish_window(end_ms)
 
     def _refresh_gpus(self) -> None:
         gpus = self._source.gpus() if self._source is not None else []
         if gpus != self._gpus:
             self._recorder.gpus(gpus)
+        uuids = {gpu.uuid for gpu in gpus}
         with self._mutex:
             self._gpus = gpus
+            self._asked = {uuid: trouble for uuid, trouble in self._asked.items() if uuid in uuids}
 
     def _ask(self, uuid: str, question: Callable[[Source, str], Optional[Answer]]) -> Optional[Answer]:
         """The answer about one GPU; None when it can't be read, which stops no other GPU."""
@@ -210,24 +297,56 @@ class Sampler:
         self._call_about, self._call_began = uuid, time.monotonic()
         try:
             answer = question(self._source, uuid)
+        except DriverChangedError:
+            raise
         except SourceError as error:
             if self._asked.get(uuid) != str(error):
                 log.warning("GPU can't be read uuid=%s: %s", uuid, error)
             self._asked[uuid] = str(error)
             return None
+        finally:
+            self._call_about, self._call_began = None, time.monotonic()
         self._asked.pop(uuid, None)
         return answer
 
-    def _add_event(self, event: Event) -> None:
+    def _note(self, event: Event) -> None:
+        """Keeps the event; what was said of the driver is not said again before it changes."""
         with self._mutex:
-            self._events.append(event)
+            if event.kind in DRIVER_KINDS:
+                if event.kind == self._trouble:
+                    return
+                self._trouble = event.kind
+            if event.uuid is not None and event.kind == "gpu_lost":
+                self._lost.add(event.uuid)
+            elif event.uuid is not None and event.kind == "gpu_ok":
+                self._lost.discard(event.uuid)
+            self._events.extend(self._xids.fresh([event]))
 
-    def _forget_before(self, start_ms: int) -> None:
-        margin = int(COUNTS_INTERVALS * self._interval_ms)
-        for uuid, readings in self._readings.items():
-            self._readings[uuid] = [reading for reading in readings if reading.at_ms >= start_ms - margin]
-        for end_ms in [end_ms for end_ms in self._held if end_ms < start_ms - KEPT_MS]:
-            del self._held[end_ms]
+    @property
+    def _margin_ms(self) -> int:
+        return int(COUNTS_INTERVALS * self._interval_ms)
+
+    def _forget(self, *, before_ms: int) -> None:
+        known = {gpu.uuid for gpu in self._gpus}
+        kept = {uuid: [reading for reading in readings if reading.at_ms >= before_ms] for uuid, readings in self._readings.items()}
+        self._readings = {uuid: deque(found, maxlen=MAX_READINGS) for uuid, found in kept.items() if found or uuid in known}
+        self._held = {end_ms: held for end_ms, held in self._held.items() if end_ms >= before_ms - KEPT_MS}
+
+
+def _late_ms(seconds: float, interval_ms: int) -> int:
+    """How much later than the pass a reading is; 0 while that is little, so that readings stay on the full second."""
+    return 0 if seconds * 1000 < interval_ms / 2 else round(seconds * 1000)
+
+
+def _within(workload: Workload, start_ms: int, end_ms: int) -> Workload:
+    """Holders named at the window's end began before it, whatever they say: the clock may have been set back since."""
+    if all(item.start_ms is None or item.start_ms <= end_ms for item in workload.allocations):
+        return workload
+    held = [
+        item if item.start_ms is None or item.start_ms <= end_ms else replace(item, start_ms=start_ms, end_ms=None)
+        for item in workload.allocations
+    ]
+    return replace(workload, allocations=held)
 
 
 def _around(readings: Sequence[Reading], start_ms: int, end_ms: int) -> List[Reading]:

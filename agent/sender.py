@@ -10,14 +10,16 @@ import http.client
 import json
 import logging
 import random
+import re
 import ssl
 import threading
 import time
 import urllib.error
 import urllib.request
+import zlib
 from dataclasses import dataclass
 from email.message import Message
-from typing import Callable, Mapping, Optional, Tuple
+from typing import IO, Callable, Mapping, Optional, Tuple
 
 from agent import __version__
 from agent.split import split
@@ -30,6 +32,7 @@ PATH = "/api/v1/batches"
 ENROLL_PATH = "/api/v1/enroll"
 TIMEOUT_S = 30.0
 MAX_ANSWER_BYTES = 64 * 1024
+MAX_SAID = 200
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 TOKEN_WAIT_S = 60.0  # a refused token heals only when a person acts
 LONGEST_RETRY_AFTER_S = 3600.0
@@ -84,13 +87,12 @@ class Sender:
         request = urllib.request.Request(self._url, data=payload, headers=self._headers(), method="POST")
         try:
             with self._opener.open(request, timeout=self._timeout_s) as response:
-                return _judge(response.status, response.headers, response.read(MAX_ANSWER_BYTES))
+                return _judge(response.status, response.headers, self._read(response))
         except urllib.error.HTTPError as error:
             with error:
-                return _judge(error.code, error.headers, _read(error))
+                return _judge(error.code, error.headers, self._read(error))
         except (OSError, http.client.HTTPException, ValueError) as error:
-            reason = getattr(error, "reason", None) or error
-            return Outcome(Verdict.RETRY, "the hub at %s can't be reached: %s" % (self._url, reason))
+            return Outcome(Verdict.RETRY, "the hub at %s %s" % (self._url, _trouble(error)))
 
     def enroll(self, node: str) -> Tuple[Optional[int], Mapping[str, object]]:
         """The hub's status and answer to this token as an enrolment token for the node; no status without an answer."""
@@ -99,12 +101,28 @@ class Sender:
         request = urllib.request.Request(self._enroll_url, data=body, headers=headers, method="POST")
         try:
             with self._opener.open(request, timeout=self._timeout_s) as response:
-                return response.status, _json_object(response.read(MAX_ANSWER_BYTES))
+                return response.status, _json_object(self._read(response))
         except urllib.error.HTTPError as error:
             with error:
-                return error.code, _json_object(_read(error))
+                return error.code, _json_object(self._read(error))
         except (OSError, http.client.HTTPException, ValueError):
             return None, {}
+
+    def _read(self, answer: IO[bytes]) -> bytes:
+        """The answer, MAX_ANSWER_BYTES at most; what came until the time was up, where it only drips."""
+        pieces, left = [], MAX_ANSWER_BYTES
+        deadline = time.monotonic() + self._timeout_s
+        read = getattr(answer, "read1", answer.read)  # one recv each, while read would wait for all of them
+        try:
+            while left > 0 and time.monotonic() < deadline:
+                piece = read(left)
+                if not piece:
+                    break
+                pieces.append(piece)
+                left -= len(piece)
+        except (OSError, http.client.HTTPException):
+            return b""
+        return b"".join(pieces)
 
     def _headers(self) -> Mapping[str, str]:
         return {
@@ -116,18 +134,26 @@ class Sender:
         }
 
 
-def _read(error: urllib.error.HTTPError) -> bytes:
-    try:
-        return error.read(MAX_ANSWER_BYTES)
-    except (OSError, http.client.HTTPException):
-        return b""
+def _trouble(error: Exception) -> str:
+    """What an operator can do something about, in one line."""
+    reason = getattr(error, "reason", None) or error
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return "has a certificate that is not trusted (%s); its authority can be given as --ca-file" % clean(reason.verify_message)
+    if isinstance(reason, ssl.SSLError):
+        return "does not speak TLS as it should (%s)" % clean(str(reason.reason or reason))
+    return "can't be reached: %s" % clean(str(reason) or type(reason).__name__)
+
+
+def clean(text: str) -> str:
+    """What somebody else said, fit for a line of the log."""
+    return "".join(character if character.isprintable() else "?" for character in text[:MAX_SAID])
 
 
 def _judge(status: int, headers: Message, body: bytes) -> Outcome:
     answer = _json_object(body)
     if 200 <= status < 300:
         return _accepted(status, answer)
-    said = "%s: %s" % (answer.get("field") or "batch", answer["error"]) if answer.get("error") else ""
+    said = clean("%s: %s" % (answer.get("field") or "batch", answer["error"])) if answer.get("error") else ""
     if status == 422:
         return Outcome(Verdict.REJECTED, "the hub can never accept this batch: " + (said or "422"), status)
     if status == 413:
@@ -136,7 +162,7 @@ def _judge(status: int, headers: Message, body: bytes) -> Outcome:
         text = "the hub refuses this agent's token (%d %s); batches are kept" % (status, said or "no reason given")
         return Outcome(Verdict.RETRY, text, status, wait_s=TOKEN_WAIT_S)
     if 300 <= status < 400:
-        text = "the hub answers with a redirect to %s: give that address as the server" % headers.get("Location", "nowhere")
+        text = "the hub answers with a redirect to %s: give that address as the server" % clean(headers.get("Location", "nowhere"))
         return Outcome(Verdict.RETRY, text, status, wait_s=TOKEN_WAIT_S)
     wait_s = retry_after_s(headers.get("Retry-After"), now=time.time())
     return Outcome(Verdict.RETRY, "the hub answers %d %s" % (status, said), status, wait_s=wait_s)
@@ -164,11 +190,11 @@ def retry_after_s(value: Optional[str], *, now: float) -> Optional[float]:
     """Seconds that a Retry-After header asks for, as seconds or as a date, at most an hour; None when it says nothing."""
     if value is None:
         return None
-    if value.strip().isdigit():
+    if re.fullmatch(r"\s*[0-9]{1,9}\s*", value):
         return min(LONGEST_RETRY_AFTER_S, float(value))
     try:
         until = email.utils.parsedate_to_datetime(value).timestamp()
-    except (TypeError, ValueError, IndexError):
+    except (TypeError, ValueError, IndexError, OverflowError):
         return None
     return min(LONGEST_RETRY_AFTER_S, max(0.0, until - now))
 
@@ -219,13 +245,13 @@ class Pump:
             self.flush_s = outcome.next_flush_s or self.flush_s
             self._spool.ack(entry.sequence)
             return
-        halves = split(entry) if outcome.verdict is Verdict.TOO_LARGE else None
+        halves = _halves(entry) if outcome.verdict is Verdict.TOO_LARGE else None
         if halves is not None:
             self._spool.replace(entry.sequence, halves)
             return
         self.rejected += 1
-        log.error("batch set aside sequence=%d windows=%d status=%s", entry.sequence, entry.windows, outcome.status)
-        self._spool.set_aside(entry.sequence, reason=str(outcome.status))
+        kept = self._spool.set_aside(entry.sequence, reason=str(outcome.status))
+        log.error("batch set aside sequence=%d windows=%d status=%s file=%s", entry.sequence, entry.windows, outcome.status, kept)
 
     def _log_change(self, outcome: Outcome) -> None:
         """One line when things go wrong or well again, and a reminder now and then."""
@@ -241,8 +267,8 @@ class Pump:
             self._wake.clear()
             try:
                 delay = self.step()
-            except OSError as error:
-                log.warning("the spool can't be read: %s", error)
+            except Exception:  # the top of a thread: without it nothing would ever be sent again
+                log.exception("sending failed")
                 delay = LONGEST_WAIT_S
             if delay is None:
                 self._wake.wait()
@@ -254,5 +280,13 @@ class Pump:
         try:
             while time.monotonic() < deadline and self.step() == 0.0:
                 pass
-        except OSError as error:
-            log.warning("the spool can't be read: %s", error)
+        except Exception:  # as in run
+            log.exception("sending failed")
+
+
+def _halves(entry: Entry) -> Optional[Tuple[Entry, Entry]]:
+    """The batch's halves; None where it can't be halved or, damaged, not even be read."""
+    try:
+        return split(entry)
+    except (ValueError, OSError, EOFError, zlib.error):
+        return None

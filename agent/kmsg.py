@@ -1,0 +1,136 @@
+"""The kernel's log as a second witness of XIDs: NVML tells only of those that happen while it listens.
+
+Records of /dev/kmsg (Documentation/ABI/testing/dev-kmsg): "priority,sequence,microseconds,flags;text", one per read;
+reading needs CAP_SYSLOG where kernel.dmesg_restrict is set. Their text holds names that users chose: only records of the
+kernel itself count, only from their first character on, and little of them is passed on.
+"""
+
+import logging
+import os
+import re
+import threading
+from collections import deque
+from typing import Deque, Dict, List, Optional, Sequence, Tuple
+
+from agent.reading import Event, GPUInfo
+
+log = logging.getLogger("agent.kmsg")
+
+PATH = "/dev/kmsg"
+MAX_RECORDS = 2000  # of one poll; the kernel's buffer holds some ten thousand
+MAX_RECORD_BYTES = 8192  # the kernel's own limit; a shorter buffer is refused with EINVAL
+MAX_TEXT = 200
+SAME_MS = 5000  # the same XID of the same GPU, seen by NVML and by the kernel's log, or told for each of its channels
+FALLEN = 79
+# domain.md 1.6; the pid and the name are the process's, which may call itself anything
+_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]{7,16})\): ([0-9]{1,5})(?:, (.*))?")
+_FALLEN = re.compile(r"NVRM: (?:The NVIDIA GPU|GPU) ([0-9a-fA-F:.]{7,16}):? .{0,200}fallen off the bus")
+
+Bus = Tuple[int, int, int]  # domain, bus, device
+
+
+class Kmsg:
+    """Follows the log from now on; `why` says why it can't be followed, None while it can."""
+
+    def __init__(self, path: str = PATH) -> None:
+        self.why: Optional[str] = None
+        self._mutex = threading.Lock()
+        self._file: Optional[int] = None
+        try:
+            self._file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            os.lseek(self._file, 0, os.SEEK_END)
+        except OSError as error:
+            self.why = _why(path, error)
+            self.close()
+
+    def poll(self, now_ms: int, gpus: Sequence[GPUInfo]) -> List[Event]:
+        """The XIDs since the last call; on no GPU (so: on the node) when the bus names none of these."""
+        by_bus: Dict[Bus, str] = {}
+        for gpu in gpus:
+            bus = bus_of(gpu.bus_id or "")
+            if bus is not None and (gpu.parent_uuid is None or bus not in by_bus):
+                by_bus[bus] = gpu.uuid
+        with self._mutex:
+            records = self._records()
+        found = (_xid(record) for record in records)
+        return [Event(now_ms, "xid", by_bus.get(bus), code, text) for bus, code, text in (xid for xid in found if xid is not None)]
+
+    def close(self) -> None:
+        """Nothing is followed afterwards."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _records(self) -> List[str]:
+        """The kernel's own records since the last call, MAX_RECORDS at most."""
+        records: List[str] = []
+        while self._file is not None and len(records) < MAX_RECORDS:
+            try:
+                piece = os.read(self._file, MAX_RECORD_BYTES)
+            except BrokenPipeError:
+                continue  # the buffer overran: the next read goes on with its oldest record
+            except BlockingIOError:
+                break
+            except OSError as error:
+                self.why = _why("the kernel's log", error)
+                log.warning("%s", self.why)
+                self.close()
+                break
+            if not piece:
+                break
+            records.extend(piece.decode("utf-8", "replace").split("\n"))
+        return records
+
+
+class XIDs:
+    """Tells an XID once, whoever and however many saw it."""
+
+    def __init__(self) -> None:
+        self._told: Deque[Tuple[Optional[str], Optional[int], int]] = deque(maxlen=256)
+
+    def fresh(self, events: Sequence[Event]) -> List[Event]:
+        """The events without XIDs of the same GPU and code within SAME_MS of one that was told."""
+        kept = []
+        for event in events:
+            if event.kind == "xid":
+                if self._is_told(event):
+                    continue
+                self._told.append((event.uuid, event.code, event.at_ms))
+            kept.append(event)
+        return kept
+
+    def _is_told(self, event: Event) -> bool:
+        return any((uuid, code) == (event.uuid, event.code) and abs(event.at_ms - at_ms) <= SAME_MS for uuid, code, at_ms in self._told)
+
+
+def bus_of(text: str) -> Optional[Bus]:
+    """The PCI address as numbers: NVML writes the domain with 8 digits, the kernel with 4, in either case."""
+    parts = text.partition(".")[0].split(":")
+    try:
+        domain, bus, device = (int(part, 16) for part in parts)
+    except ValueError:
+        return None
+    return domain, bus, device
+
+
+def _xid(record: str) -> Optional[Tuple[Bus, int, str]]:
+    """The bus, code and text of a kernel's record about an XID; None for any other."""
+    head, _, text = record.partition(";")
+    priority = head.partition(",")[0]
+    # facility 0 is the kernel; what processes write to /dev/kmsg has another, whatever they claim
+    if not re.fullmatch(r"[0-9]{1,3}", priority) or int(priority) >> 3 != 0:
+        return None
+    found = _XID.match(text)
+    code = int(found.group(2)) if found else FALLEN
+    found = found or _FALLEN.match(text)
+    bus = bus_of(found.group(1)) if found else None
+    if found is None or bus is None:
+        return None
+    said = (found.group(3) or "") if found.re is _XID else "GPU has fallen off the bus"
+    return bus, code, "".join(character if character.isprintable() else "?" for character in said[:MAX_TEXT])
+
+
+def _why(path: str, error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return "%s may not be read: CAP_SYSLOG is missing" % path
+    return "%s can't be read: %s" % (path, error.strerror or error)
