@@ -4,82 +4,51 @@ Two child processes print for ever (GPUs each second, compute processes every te
 each start costs seconds of driver time on a host with many GPUs.
 """
 
-import logging
+import os
 import re
 import shutil
-import subprocess
 import threading
 import time
 from collections import deque
-from typing import IO, Callable, Deque, Dict, List, Optional, Sequence, Tuple
+from dataclasses import dataclass, field, replace
+from typing import Deque, Dict, List, Optional, Sequence, Tuple
 
 from agent.reading import Event, GPUInfo, ProcessReading, Reading, SourceError
 from agent.sources import smi_text
+from agent.sources.smi_stream import Stream
 
-log = logging.getLogger("agent.nvidia_smi")
-
+# The first is what a header begins with. Drivers refuse what they do not know, before they touch a GPU: then it is left out.
 GPU_FIELDS = (
     "uuid", "index", "name", "driver_version", "pci.bus_id", "persistence_mode", "utilization.gpu", "utilization.memory",
     "utilization.encoder", "utilization.decoder", "memory.total", "memory.reserved", "memory.used", "power.draw",
     "enforced.power.limit", "power.limit", "temperature.gpu", "temperature.memory", "clocks.current.sm", "clocks.max.sm",
+    "ecc.errors.uncorrected.volatile.total", "clocks_event_reasons.active", "clocks_event_reasons_counters.sw_power_cap",
+    "clocks_event_reasons_counters.hw_power_brake_slowdown", "clocks_event_reasons_counters.sw_thermal_slowdown",
+    "clocks_event_reasons_counters.hw_thermal_slowdown", "gpu_recovery_action",
 )  # fmt: skip
+OLDER_NAMES = {"clocks_event_reasons.active": "clocks_throttle_reasons.active"}
 PROCESS_FIELDS = ("timestamp", "gpu_uuid", "pid", "used_gpu_memory")
 PROCESS_INTERVAL_S = 10
 SILENCE_S = 30.0  # a driver that says nothing for this long is stuck
 START_S = 20.0  # the first answer without persistence mode takes seconds per GPU
 _REFUSED_FIELD = re.compile(r'Field "([^"]+)" is not a valid field to query')
+_NO_HANDLE = re.compile(r"Unable to determine the device handle for gpu\s*([0-9a-f:.]+): ", re.IGNORECASE)
+DRIVER_ROOT = "/proc/driver/nvidia"  # names the GPUs without asking them
 _KEPT_ROWS = 2  # a poll that comes a moment late still finds both
+# NVML: nvmlDeviceGpuRecoveryAction_t, as nvidia-smi words it.
+RECOVERY_ACTIONS = {"Reset": 1, "Reboot": 2, "Drain P2P": 3, "Drain and Reset": 4}
 
 
-class Stream:
-    """A child that prints one CSV for ever, read by a thread so that a hang is noticed here and not suffered."""
+@dataclass
+class Card:
+    """A GPU as its rows tell it."""
 
-    def __init__(self, command: Sequence[str], *, first: str, on_row: Callable[[smi_text.Table, Dict[str, str]], None]) -> None:
-        self.heard_at = self.started_at = time.monotonic()
-        self.said: List[str] = []  # what was no row: the reason, when it ends
-        self.has_header = False
-        self._first, self._on_row = first, on_row
-        try:
-            self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-        except OSError as error:
-            raise SourceError("%s can't be started: %s" % (command[0], error.strerror or error)) from error
-        self._reader = threading.Thread(target=self._read, args=(self._child.stdout,), daemon=True)
-        self._reader.start()
-
-    @property
-    def is_alive(self) -> bool:
-        """Until its last word was read."""
-        return self._reader.is_alive()
-
-    @property
-    def silence_s(self) -> float:
-        return time.monotonic() - self.heard_at
-
-    def _read(self, output: IO[str]) -> None:
-        with output:
-            self._read_lines(output)
-
-    def _read_lines(self, output: IO[str]) -> None:
-        columns: Optional[smi_text.Table] = None
-        for line in output:
-            self.heard_at = time.monotonic()
-            if columns is None and line.startswith(self._first + ","):
-                columns = smi_text.table(line)
-                self.has_header = True
-                continue
-            row = columns.row(line) if columns is not None else None
-            if columns is not None and row is not None:
-                self._on_row(columns, row)
-            elif line.strip():
-                self.said = [*self.said, line.strip()][-5:]
-
-    def close(self) -> None:
-        """Ends the child; one that is stuck in the driver is left to the kernel."""
-        self._child.kill()
-        try:
-            self._child.wait(timeout=2)
-        except subprocess.TimeoutExpired:
-            log.warning("nvidia-smi does not end, it hangs in the driver pid=%d", self._child.pid)
+    info: GPUInfo
+    heard_at: float = 0.0
+    rows: Deque[Reading] = field(default_factory=lambda: deque(maxlen=_KEPT_ROWS))
+    lost: Optional[str] = None  # why it can't be read
+    recovery: str = "None"
+    throttled: Tuple[float, Dict[str, float]] = (0.0, {})  # when, and the counters then
 
 
 class NvidiaSMI:
@@ -87,19 +56,21 @@ class NvidiaSMI:
 
     name = "nvidia-smi"
 
-    def __init__(self, *, command: Optional[str] = None, start_s: float = START_S, silence_s: float = SILENCE_S) -> None:
+    def __init__(
+        self, *, command: Optional[str] = None, start_s: float = START_S, silence_s: float = SILENCE_S, driver_root: str = DRIVER_ROOT
+    ) -> None:
         found = command or shutil.which("nvidia-smi")
         if found is None:
             raise SourceError("nvidia-smi is not on PATH")
-        self._command, self._start_s, self._silence_s = found, start_s, silence_s
+        self._command, self._start_s, self._silence_s, self._driver_root = found, start_s, silence_s, driver_root
         self._mutex = threading.Condition()
-        self._gpus: Dict[str, GPUInfo] = {}
-        self._rows: Dict[str, Deque[Reading]] = {}
+        self._cards: Dict[str, Card] = {}
         self._processes: Dict[str, List[Tuple[str, ProcessReading]]] = {}
         self._last_poll = ""
         self._driver: Optional[str] = None
         self._events: List[Event] = []
         self._fields = list(GPU_FIELDS)
+        self._left_out: List[str] = []  # bus ids of GPUs that keep nvidia-smi from telling of the others
         self._is_stuck = False
         self._gpu_stream: Stream
         self._process_stream: Stream
@@ -114,39 +85,49 @@ class NvidiaSMI:
         if self._is_stuck or not self._gpu_stream.is_alive:
             self.close()
             self._start()
-        if not self._process_stream.is_alive:
+        if not self._process_stream.is_alive or self._process_stream.stillness_s > 2.5 * PROCESS_INTERVAL_S:
             self._process_stream.close()
             self._process_stream = self._open_processes()
         with self._mutex:
-            return sorted(self._gpus.values(), key=lambda gpu: (gpu.index is None, gpu.index))
+            return sorted((card.info for card in self._cards.values()), key=lambda gpu: (gpu.index is None, gpu.index))
 
     def read(self, uuid: str, now_ms: int) -> Optional[Reading]:
-        """The oldest row not yet given; None when nothing new was printed."""
+        """The oldest row not yet given; None when nothing new was printed. Raises SourceError for a GPU that is lost."""
         if self._gpu_stream.silence_s > self._silence_s and not self._is_stuck:
             self._is_stuck = True
-            self._events.append(Event(now_ms, "nvml_stuck", text="nvidia-smi has printed nothing for %d s" % self._silence_s))
+            self._tell(Event(now_ms, "nvml_stuck", text="nvidia-smi has printed nothing for %d s" % self._silence_s))
             self._gpu_stream.close()
         if self._is_stuck or not self._gpu_stream.is_alive:
-            raise SourceError("nvidia-smi ended: %s" % " ".join(self._gpu_stream.said or ["without a word"]))
+            why = "hangs" if self._is_stuck else "ended"
+            raise SourceError("nvidia-smi %s: %s" % (why, " ".join(self._gpu_stream.said or ["without a word"])))
         with self._mutex:
-            rows = self._rows.get(uuid)
-            return rows.popleft() if rows else None
+            card = self._cards.get(uuid)
+            if card is not None and card.lost is None and self._gpu_stream.heard_at - card.heard_at > self._silence_s:
+                self._note_lost(card, "nvidia-smi no longer lists it", now_ms)
+            if card is None or card.lost is not None:
+                raise SourceError("GPU %s is lost: %s" % (uuid, "not listed" if card is None else card.lost))
+            return card.rows.popleft() if card.rows else None
 
     def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
-        """The last poll's processes. No rows at all for longer than a poll takes means no processes; None before the first."""
+        """The last poll's processes; None before the first poll is surely over, and while the child does nothing.
+
+        nvidia-smi prints no row where there is no process: a child that lives and says nothing means none.
+        """
         stream = self._process_stream
         settled = time.monotonic() - stream.started_at > 1.5 * PROCESS_INTERVAL_S
         if not stream.is_alive or not stream.has_header or not (settled or self._last_poll):
             return None
         if stream.silence_s > 1.5 * PROCESS_INTERVAL_S:
-            return []
+            is_awake = stream.stillness_s <= 1.5 * PROCESS_INTERVAL_S and self._gpu_stream.silence_s < 1.5 * PROCESS_INTERVAL_S
+            return [] if is_awake else None
         with self._mutex:
             return [process for poll, process in self._processes.get(uuid, []) if poll == self._last_poll]
 
     def events(self, now_ms: int) -> List[Event]:
-        """Hangs since the last call."""
-        events, self._events = self._events, []
-        return events
+        """Hangs, lost and recovered GPUs since the last call."""
+        with self._mutex:
+            events, self._events = self._events, []
+            return events
 
     def close(self) -> None:
         """Ends both children."""
@@ -154,44 +135,108 @@ class NvidiaSMI:
         self._process_stream.close()
 
     def _start(self) -> None:
-        """Starts the children; a field that this driver does not know is left out and the rest asked again."""
+        """Starts the children. What keeps nvidia-smi from starting is left out: unknown fields, a GPU without a handle."""
         self._is_stuck = False
-        self._rows.clear()
-        while True:
-            self._gpu_stream = Stream(self._query("gpu", self._fields, 1), first=self._fields[0], on_row=self._take_gpu)
-            self._wait_for_row()
-            refused = _REFUSED_FIELD.search(" ".join(self._gpu_stream.said))
-            if refused is None or refused.group(1) not in self._fields:
-                break
+        for card in self._cards.values():
+            card.rows.clear()
+        self._open_gpus()
+        while not self._has_rows() and (self._drop_refused_field() or self._leave_out_lost()):
             self._gpu_stream.close()
-            self._fields.remove(refused.group(1))
-        if not self._gpu_stream.is_alive or not self._gpus:
+            self._open_gpus()
+        if not self._has_rows():
             self._gpu_stream.close()
             raise SourceError("nvidia-smi names no GPU: %s" % " ".join(self._gpu_stream.said or ["no answer"]))
         self._process_stream = self._open_processes()
 
-    def _wait_for_row(self) -> None:
+    def _open_gpus(self) -> None:
+        """The child, after its first row or its end."""
+        self._gpu_stream = Stream(self._query("gpu", self._fields, 1), first=self._fields[0], on_row=self._take_gpu)
         deadline = time.monotonic() + self._start_s
         with self._mutex:
-            while not any(self._rows.values()) and self._gpu_stream.is_alive and time.monotonic() < deadline:
+            while not self._has_rows() and self._gpu_stream.is_alive and time.monotonic() < deadline:
                 self._mutex.wait(0.1)
+
+    def _has_rows(self) -> bool:
+        return any(card.rows or card.lost for card in self._cards.values() if card.heard_at >= self._gpu_stream.started_at)
+
+    def _drop_refused_field(self) -> bool:
+        refused = _REFUSED_FIELD.search(" ".join(self._gpu_stream.said))
+        if refused is None or refused.group(1) not in self._fields:
+            return False
+        older = OLDER_NAMES.get(refused.group(1))
+        place = self._fields.index(refused.group(1))
+        self._fields[place : place + 1] = [older] if older is not None else []
+        return True
+
+    def _leave_out_lost(self) -> bool:
+        """Where one GPU has no handle nvidia-smi tells of none: ask for the others alone."""
+        lost = _NO_HANDLE.search(" ".join(self._gpu_stream.said))
+        if lost is None or lost.group(1).lower() in self._left_out:
+            return False
+        self._left_out.append(lost.group(1).lower())
+        self._tell(Event(int(time.time() * 1000), "gpu_lost", self._uuid_at(lost.group(1)), text=lost.string))
+        return bool(self._asked_for())
+
+    def _asked_for(self) -> List[str]:
+        """The bus ids to ask for while some are left out."""
+        try:
+            present = sorted(os.listdir(os.path.join(self._driver_root, "gpus")))
+        except OSError:
+            return []
+        return [bus for bus in present if not any(bus.lower().endswith(lost) for lost in self._left_out)]
+
+    def _uuid_at(self, bus: str) -> Optional[str]:
+        cards = (card.info for card in self._cards.values())
+        return next((info.uuid for info in cards if (info.bus_id or "").lower().endswith(bus.lower())), None)
 
     def _open_processes(self) -> Stream:
         return Stream(self._query("compute-apps", PROCESS_FIELDS, PROCESS_INTERVAL_S), first=PROCESS_FIELDS[0], on_row=self._take_process)
 
     def _query(self, what: str, fields: Sequence[str], every_s: int) -> List[str]:
-        return [self._command, "--query-%s=%s" % (what, ",".join(fields)), "--format=csv", "-l", str(every_s)]
+        asked = [self._command, "--query-%s=%s" % (what, ",".join(fields)), "--format=csv", "-l", str(every_s)]
+        return [*asked, "-i", ",".join(self._asked_for())] if self._left_out else asked
 
     def _take_gpu(self, columns: smi_text.Table, row: Dict[str, str]) -> None:
         uuid = smi_text.csv_uuid(row)
         if uuid is None:
             return
+        now_ms, now = int(time.time() * 1000), time.monotonic()
         with self._mutex:
             self._driver = row.get("driver_version") or self._driver
-            self._gpus[uuid] = smi_text.csv_gpu(columns, row, uuid=uuid, index=smi_text.csv_index(row))
-            rows = self._rows.setdefault(uuid, deque(maxlen=_KEPT_ROWS))
-            rows.append(smi_text.csv_reading(columns, row, at_ms=int(time.time() * 1000)))
+            card = self._cards.setdefault(uuid, Card(GPUInfo(uuid, smi_text.csv_index(row))))
+            card.heard_at = now
+            self._note_recovery(card, row.get("gpu_recovery_action", ""), now_ms)
+            reason = smi_text.lost_reason(columns, row)
+            if reason is not None:
+                self._note_lost(card, reason, now_ms)
+            else:
+                self._take_reading(card, columns, row, now_ms)
             self._mutex.notify_all()
+
+    def _take_reading(self, card: Card, columns: smi_text.Table, row: Dict[str, str], now_ms: int) -> None:
+        if card.lost is not None:
+            card.lost = None
+            self._events.append(Event(now_ms, "gpu_ok", card.info.uuid, text="GPU answers again"))
+        card.info = smi_text.csv_gpu(columns, row, uuid=card.info.uuid, index=smi_text.csv_index(row))
+        reading = smi_text.csv_reading(columns, row, at_ms=now_ms)
+        before, card.throttled = card.throttled, (card.heard_at, smi_text.throttled_s(columns, row))
+        card.rows.append(replace(reading, means={**reading.means, **_shares(before, card.throttled)}))
+
+    def _note_lost(self, card: Card, reason: str, now_ms: int) -> None:
+        if card.lost is None:
+            card.rows.clear()
+            self._events.append(Event(now_ms, "gpu_lost", card.info.uuid, text=reason))
+        card.lost = reason
+
+    def _note_recovery(self, card: Card, action: str, now_ms: int) -> None:
+        code = RECOVERY_ACTIONS.get(action)
+        if action != card.recovery and code is not None:
+            self._events.append(Event(now_ms, "recovery_action", card.info.uuid, code, "the driver asks for: " + action))
+        card.recovery = action
+
+    def _tell(self, event: Event) -> None:
+        with self._mutex:
+            self._events.append(event)
 
     def _take_process(self, columns: smi_text.Table, row: Dict[str, str]) -> None:
         if not row["pid"].isdigit():
@@ -203,3 +248,10 @@ class NvidiaSMI:
                 self._last_poll = row["timestamp"]
             listed = self._processes.setdefault(row["gpu_uuid"], [])
             listed.append((row["timestamp"], ProcessReading(int(row["pid"]), memory)))
+
+
+def _shares(before: Tuple[float, Dict[str, float]], after: Tuple[float, Dict[str, float]]) -> Dict[str, float]:
+    """Shares of the time between two rows that clocks were held down, by the counters; none after a reset of them."""
+    elapsed = after[0] - before[0]
+    grown = {column: value - before[1][column] for column, value in after[1].items() if column in before[1]}
+    return {column: min(1.0, seconds / elapsed) for column, seconds in grown.items() if elapsed > 0 and seconds >= 0}

@@ -14,11 +14,13 @@ from agent.reading import GPUInfo, ProcessReading, Reading
 MIB = 1024 * 1024
 _FACTORS = {
     "%": 0.01, "W": 1.0, "mW": 0.001, "B": 1.0, "KiB": 1024.0, "MiB": float(MIB), "GiB": 1024.0 * MIB,
-    "MHz": 1e6, "GHz": 1e9, "Hz": 1.0, "C": 1.0, "": 1.0,
+    "MHz": 1e6, "GHz": 1e9, "Hz": 1.0, "C": 1.0, "": 1.0, "us": 1e-6,
 }  # fmt: skip
 _QUANTITY = re.compile(r"([-+]?\d+(?:\.\d+)?)\s*([%A-Za-z]*)")
 _HEADER = re.compile(r"([^\[\]]+?)\s*(?:\[(.+)\])?")
 _MASKED = re.compile(r"(GPU|MIG)-[0-]+")
+_LOST = re.compile(r"\[?(GPU is lost|GPU requires reset)", re.IGNORECASE)
+_FAILED = re.compile(r"\[?(Unknown Error|ERR!)")  # a broken fan says so too
 ENABLED, DISABLED = "Enabled", "Disabled"
 
 
@@ -42,6 +44,16 @@ TEMPERATURE = Field(("temperature.gpu",), "C")
 MEMORY_TEMPERATURE = Field(("temperature.memory",), "C")
 SM_CLOCK = Field(("clocks.current.sm", "clocks.sm"), "MHz")
 SM_CLOCK_MAX = Field(("clocks.max.sm",), "MHz")
+ECC_UNCORRECTED = Field(("ecc.errors.uncorrected.volatile.total",), "")
+EVENT_REASONS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
+# NVML: nvmlClocksEventReasons; SwPowerCap and HwPowerBrake, SwThermal and HwThermal.
+POWER_BITS, THERMAL_BITS = 0x04 | 0x80, 0x20 | 0x40
+# Wire column -> counters of the time that clocks were held down, newer drivers' own; exact, where the bits are a sample.
+_COUNTERS = "clocks_event_reasons_counters."
+THROTTLED = {
+    "throttle_power_ratio": (Field((_COUNTERS + "sw_power_cap",), "us"), Field((_COUNTERS + "hw_power_brake_slowdown",), "us")),
+    "throttle_thermal_ratio": (Field((_COUNTERS + "sw_thermal_slowdown",), "us"), Field((_COUNTERS + "hw_thermal_slowdown",), "us")),
+}
 
 
 @dataclass(frozen=True)
@@ -107,7 +119,7 @@ def quantity(text: str, unit: str) -> Optional[float]:
 
 def csv_reading(columns: Table, row: Mapping[str, str], *, at_ms: int) -> Reading:
     """The row as a reading."""
-    means = {"encoder_ratio": columns.ratio(row, ENCODER), "decoder_ratio": columns.ratio(row, DECODER)}
+    means = {"encoder_ratio": columns.ratio(row, ENCODER), "decoder_ratio": columns.ratio(row, DECODER), **_throttled_now(row)}
     return Reading(
         at_ms=at_ms,
         util=columns.ratio(row, UTIL),
@@ -118,8 +130,35 @@ def csv_reading(columns: Table, row: Mapping[str, str], *, at_ms: int) -> Readin
         temperature_c=columns.value(row, TEMPERATURE),
         memory_temperature_c=columns.value(row, MEMORY_TEMPERATURE),
         sm_clock_hz=columns.value(row, SM_CLOCK),
+        ecc_uncorrected=columns.count(row, ECC_UNCORRECTED),
         means={name: value for name, value in means.items() if value is not None},
     )
+
+
+def _throttled_now(row: Mapping[str, str]) -> Dict[str, float]:
+    """Whether clocks are held down at this instant, as shares; none where the driver does not say."""
+    text = next((row[name] for name in EVENT_REASONS if name in row), "")
+    if not re.fullmatch(r"0x[0-9A-Fa-f]{1,16}", text):
+        return {}
+    bits = int(text, 16)
+    return {"throttle_power_ratio": float(bits & POWER_BITS != 0), "throttle_thermal_ratio": float(bits & THERMAL_BITS != 0)}
+
+
+def throttled_s(columns: Table, row: Mapping[str, str]) -> Dict[str, float]:
+    """Seconds that clocks were held down since the driver was loaded, by wire column; none where there is no such counter."""
+    found = {}
+    for column, fields in THROTTLED.items():
+        parts = [value for value in (columns.value(row, field) for field in fields) if value is not None]
+        if parts:
+            found[column] = max(parts)  # both causes may hold at once: their sum could be more than the time
+    return found
+
+
+def lost_reason(columns: Table, row: Mapping[str, str]) -> Optional[str]:
+    """The driver's word for a GPU that does not work; None for one that does, or that just lacks sensors."""
+    is_read = any(columns.value(row, field) is not None for field in (UTIL, MEMORY_USED, POWER, TEMPERATURE, SM_CLOCK))
+    found = [_LOST.match(cell) or (None if is_read else _FAILED.match(cell)) for cell in row.values()]
+    return next((match.group(1) for match in found if match is not None), None)
 
 
 def csv_gpu(columns: Table, row: Mapping[str, str], *, uuid: str, index: Optional[int]) -> GPUInfo:
@@ -133,7 +172,11 @@ def csv_gpu(columns: Table, row: Mapping[str, str], *, uuid: str, index: Optiona
         sm_clock_max_hz=columns.value(row, SM_CLOCK_MAX),
         persistence={ENABLED: True, DISABLED: False}.get(row.get("persistence_mode", "")),
         bus_id=_known(row.get("pci.bus_id") or row.get("gpu_bus_id")),
-        unread={name: "not_supported" for name, field in _UNREAD.items() if columns.value(row, field) is None},
+        unread={
+            name: "not_supported"
+            for name, field in _UNREAD.items()
+            if columns.value(row, field) is None and (name in _ALWAYS_ASKED or any(column in row for column in field.names))
+        },
     )
 
 
@@ -228,4 +271,7 @@ def _known(text: Optional[str]) -> Optional[str]:
 
 _POWER_ROOMS = ("gpu_power_readings", "power_readings")
 _POWER_DRAWS = ("power_draw", "average_power_draw", "instant_power_draw")
-_UNREAD = {"util_mean": UTIL, "memory_used_bytes": MEMORY_USED, "power_w": POWER, "temperature_c": TEMPERATURE, "sm_clock_hz": SM_CLOCK}
+_UNREAD = {"util_mean": UTIL, "memory_used_bytes": MEMORY_USED, "power_w": POWER, "temperature_c": TEMPERATURE, "sm_clock_hz": SM_CLOCK,
+           "memory_temperature_c": MEMORY_TEMPERATURE, "encoder_ratio": ENCODER, "decoder_ratio": DECODER,
+           "ecc_uncorrected": ECC_UNCORRECTED}  # fmt: skip
+_ALWAYS_ASKED = frozenset(("util_mean", "memory_used_bytes", "power_w", "temperature_c", "sm_clock_hz"))
