@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from typing import Callable, cast
+from typing import Callable, List, Optional
 
 from agent.config import Config, JobOptions
 from agent.enrolment import Access, EnrollingSender
@@ -13,18 +13,26 @@ from agent.workloads import Resolver
 
 
 def workloads(chosen: Config) -> Callable[[Source], Workloads]:
-    """A simulated node brings its own scheduler; every other one is asked through /proc."""
+    """Who is asked for the jobs: a source that knows who holds its GPUs, else the host."""
     job = None if chosen.job is None else _declared(chosen.job)
 
+    host: List[Workloads] = []  # one for the process's life: it has threads, and remembers since when who holds what
+
+    def of_host() -> Workloads:
+        if not host:
+            host.append(Resolver(node=chosen.node, declared=job))
+        return host[0]
+
     def choose(source: Source) -> Workloads:
-        return cast(Workloads, source) if source.name == "simulated" else Resolver(node=chosen.node, declared=job)
+        own: Optional[Callable[[Callable[[], Workloads]], Workloads]] = getattr(source, "workloads", None)
+        return of_host() if own is None else own(of_host)
 
     return choose
 
 
 def hub(chosen: Config) -> EnrollingSender:
     """The way to the hub."""
-    return EnrollingSender(Access(chosen.server, chosen.node, chosen.token, chosen.spool, chosen.ca_file))
+    return EnrollingSender(Access(chosen.server, chosen.node, chosen.token, chosen.spool, chosen.ca_file, chosen.token_file))
 
 
 def identity(spool_id: str) -> Identity:
