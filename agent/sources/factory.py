@@ -4,7 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, List
 
-from agent.reading import Source, SourceError
+from agent.reading import DriverChangedError, Source, SourceError
 
 AUTOMATIC = ("nvml", "nvidia-smi")
 _CLASSES = {
@@ -40,6 +40,8 @@ def _first_that_opens() -> Source:
     for kind in AUTOMATIC:
         try:
             return _made(kind)
+        except DriverChangedError:
+            raise  # a new process reads NVML again: no reason to fall back
         except SourceError as error:
             reasons.append(str(error))
     raise SourceError("; ".join(reasons))
