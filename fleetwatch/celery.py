@@ -43,6 +43,8 @@ app.conf.update(
         "telemetry.keep_partitions": {"task": "fleetwatch.telemetry.tasks.keep_partitions", "schedule": 600.0},
         "telemetry.apply_retention": {"task": "fleetwatch.telemetry.tasks.apply_retention", "schedule": 3600.0},
         "costs.ensure_example_rates": {"task": "fleetwatch.costs.tasks.ensure_example_rates", "schedule": 60.0},
+        "costs.sum_recent_days": {"task": "fleetwatch.costs.tasks.sum_recent_days", "schedule": 60.0, "options": {"expires": 60}},
+        "costs.sum_all_days": {"task": "fleetwatch.costs.tasks.sum_all_days", "schedule": 3600.0},
         "alerts.evaluate": {"task": "fleetwatch.alerts.tasks.evaluate", "schedule": 60.0, "options": {"expires": 120}},
         "notify.deliver_due": {"task": "fleetwatch.notify.tasks.deliver_due", "schedule": 15.0, "options": {"expires": 60}},
         "notify.prune_deliveries": {"task": "fleetwatch.notify.tasks.prune_deliveries", "schedule": 3600.0},

@@ -32,3 +32,8 @@ def steps(interval: Interval, step: str, zone: ZoneInfo) -> list[datetime]:
         starts.append(start)
         start = start + timedelta(hours=1) if step == "hour" else midnight(start, zone, days=1)
     return starts
+
+
+def days(interval: Interval, zone: ZoneInfo) -> list[Interval]:
+    """The zone's whole days (23 to 25 h) that the interval touches, in order."""
+    return [Interval(start, midnight(start, zone, days=1)) for start in steps(interval, "day", zone)]

@@ -1,7 +1,7 @@
 """What a GPU-hour costs, and from when to when."""
 
 from django.contrib.postgres.constraints import ExclusionConstraint
-from django.contrib.postgres.fields import BigIntegerRangeField, DateTimeRangeField, RangeOperators
+from django.contrib.postgres.fields import ArrayField, BigIntegerRangeField, DateTimeRangeField, RangeOperators
 from django.db import models
 from django.db.models import F, Func, Q, Value
 
@@ -66,3 +66,41 @@ class GPURate(models.Model):
     class Meta:
         managed = False
         db_table = "costs_gpurate"
+
+
+class SummedDay(models.Model):
+    """What of a node's day the DaySum rows hold, and of which state of the ledger and the inventory they speak.
+
+    They count only while both still say the same: until then entries are read, so that no figure is ever old.
+    """
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+")
+    start = models.DateTimeField(help_text="the organisation's midnight")
+    until = models.DateTimeField(help_text="the day's end, or a clock hour within it")
+    versions = ArrayField(models.BigIntegerField(), help_text="ledger.NodeDay's of each clock hour that [start, until) touches")
+    alike = models.CharField(max_length=32, help_text="digest of which GPUs of the node have one price")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["node", "start"], name="one_sum_per_node_and_day")]
+
+
+class DaySum(models.Model):
+    """GPU time and energy of a node's day, summed over hours and over GPUs of one price; always derived, never edited."""
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+")
+    start = models.DateTimeField(help_text="the organisation's midnight")
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, related_name="+", help_text="one of the GPUs: all have its price")
+    job = models.ForeignKey("jobs.Job", on_delete=models.SET_NULL, null=True, related_name="+")
+    state = models.CharField(max_length=16)
+    tier = models.CharField(max_length=16, blank=True, default="")
+    is_busy_only = models.BooleanField()
+    gpu_ms = models.BigIntegerField()
+    energy_j = models.FloatField(null=True, help_text="None = not read")
+
+    class Meta:
+        indexes = [
+            # read by: every figure over a period
+            models.Index(fields=["start", "node"], name="day_sum_by_start"),
+            # read by: job pages
+            models.Index(fields=["job", "start"], name="day_sum_by_job"),
+        ]

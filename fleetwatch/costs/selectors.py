@@ -39,7 +39,7 @@ _CELLS = read_statement(_SQL / "cells.sql")
 _SPENDING_NOW = read_statement(_SQL / "spending_now.sql")
 # an id that no row has: a name that nothing bears finds nothing, not everything
 _NO_ROW = -1
-_Parameters = dict[str, str | int | bool | datetime | list[str] | None]
+_Parameters = dict[str, str | int | bool | datetime | list[str] | list[datetime] | None]
 _NO_LIMITS: _Parameters = dict.fromkeys(
     ("node_id", "gpu_id", "gpu_model_id", "job_id", "team_id", "user_name", "is_allocated", "has_team", "has_gpu_model", "states")
 )
@@ -119,7 +119,18 @@ def spending_now(now: datetime) -> SpendingNow:
 def _cells(interval: Interval, *, scope: Scope, group_by: str | None = None, step: str | None = None) -> list[_Cell]:
     organisation_zone = zone()
     whole = cuts.outward(interval, organisation_zone)
-    wanted: _Parameters = {"group_by": group_by, "step": step, "zone": organisation_zone.key, "start": whole.start, "end": whole.end}
+    days = cuts.days(whole, organisation_zone)
+    wanted: _Parameters = {
+        "group_by": group_by,
+        "step": step,
+        "zone": organisation_zone.key,
+        "start": whole.start,
+        "end": whole.end,
+        "day_starts": [day.start for day in days],
+        "day_ends": [day.end for day in days],
+        # sums of days know neither the hour nor which GPU it was
+        "use_sums": group_by != "gpu" and step != "hour" and scope.gpu is None,
+    }
     with connection.cursor() as cursor:
         cursor.execute(_CELLS, _NO_LIMITS | _looked_at(scope) | wanted)
         return [_Cell(*row) for row in cursor.fetchall()]

@@ -3,12 +3,27 @@
 from celery import shared_task
 from django.utils import timezone
 
-from fleetwatch.costs import services
+from fleetwatch.costs import day_sums, services
 from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.operations.services import record_run
+
+MAX_NODE_DAYS = 20_000  # of one run: some minutes
 
 
 @shared_task(ignore_result=True)
 def ensure_example_rates() -> None:
     with advisory_lock("costs.ensure_example_rates") as held, record_run("costs.ensure_example_rates") as did:
         did.update(services.ensure_example_rates(timezone.now()) if held else {})
+
+
+@shared_task(ignore_result=True)
+def sum_recent_days() -> None:
+    with advisory_lock("costs.sum_days") as held, record_run("costs.sum_recent_days") as did:
+        now = timezone.now()
+        did.update(day_sums.sum_days(now, MAX_NODE_DAYS, since=now - day_sums.RECENT) if held else {})
+
+
+@shared_task(ignore_result=True)
+def sum_all_days() -> None:
+    with advisory_lock("costs.sum_days") as held, record_run("costs.sum_all_days") as did:
+        did.update(day_sums.refresh(timezone.now(), MAX_NODE_DAYS) if held else {})

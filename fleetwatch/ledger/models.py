@@ -1,6 +1,9 @@
 """The ledger: what sums are made of (Entry) and the spans behind them (Run)."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
+
+HOURS = 24
 
 
 class Policy(models.Model):
@@ -68,6 +71,17 @@ class Run(models.Model):
             models.Index(fields=["node", "end_ms"], name="run_by_node_end"),
             models.Index(fields=["job", "end_ms"], name="run_by_job_end"),
         ]
+
+
+class NodeDay(models.Model):
+    """How often the entries of each hour of a node's UTC day were written anew: what was derived from them knows when it is old."""
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+")
+    day = models.DateField()
+    versions = ArrayField(models.BigIntegerField(), size=HOURS, help_text="one number per UTC hour; it only ever grows")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["node", "day"], name="one_row_per_node_and_day")]
 
 
 class Posted(models.Model):

@@ -3,12 +3,13 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from datetime import date
 from typing import Any
 
 from django.db import connection
 
 from fleetwatch.ledger.facts import Judgement
-from fleetwatch.ledger.models import Entry, Run
+from fleetwatch.ledger.models import HOURS, Entry, Run
 from fleetwatch.ledger.reading import spans_of_hours
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 
@@ -18,6 +19,13 @@ ENTRY_COLUMNS = (
 RUN_COLUMNS = ("gpu_id", "job_id", "condition", "start_ms", "end_ms", "continues", "state_ms", "figures")
 
 HOURS_PER_DELETE = 24
+
+_COUNT_VERSIONS = """
+INSERT INTO ledger_nodeday AS kept (node_id, day, versions) VALUES (%s, %s, %s::bigint[])
+ON CONFLICT (node_id, day) DO UPDATE SET versions = (
+    SELECT array_agg(old + more ORDER BY hour) FROM unnest(kept.versions, excluded.versions) WITH ORDINALITY AS each (old, more, hour)
+)
+"""
 
 Row = tuple[Any, ...]
 Items = tuple[tuple[str, float], ...]
@@ -80,6 +88,7 @@ def replace(node_id: int, start_ms: int, end_ms: int, judged: Judgement, *, poli
         ("node_id", *RUN_COLUMNS),
         ((node_id, *row[:-2], _json(row[-2]), _json(row[-1])) for rows in parts.values() for row in rows),
     )
+    count_versions(node_id, entries)
     return {
         "changed": len(entries.keys() | parts.keys()),
         "entries": sum(map(len, entries.values())),
@@ -98,6 +107,16 @@ def _differing(stored: Hours, judged: Hours) -> Hours:
     """The judged rows of every hour whose stored rows are not exactly these."""
     hours = sorted(stored.keys() | judged.keys())
     return {hour: judged.get(hour, []) for hour in hours if Counter(stored.get(hour, [])) != Counter(judged.get(hour, []))}
+
+
+def count_versions(node_id: int, hours: Iterable[int]) -> None:
+    """Says of these clock hours that their entries are new, in the transaction that wrote them."""
+    days: dict[date, list[int]] = {}
+    for hour in hours:
+        at = from_ms(hour)
+        days.setdefault(at.date(), [0] * HOURS)[at.hour] = 1
+    with connection.cursor() as cursor:
+        cursor.executemany(_COUNT_VERSIONS, [(node_id, day, days[day]) for day in sorted(days)])
 
 
 def _copy(table: str, columns: Iterable[str], rows: Iterable[Row]) -> None:

@@ -1,6 +1,7 @@
 -- One row: GPU time of one group, bucket, state and tier under one rate; every figure is a sum of these.
 -- In:  start, end (timestamptz, cuts of the ledger); group_by (team, user, job, node, gpu, gpu_model) or NULL;
---      step (hour, day) or NULL, zone (IANA name) for days; what is looked at, NULL = all: node_id, gpu_id,
+--      step (hour, day) or NULL, zone (IANA name) for days; day_starts, day_ends (the zone's days that the interval
+--      touches); use_sums (whether sums of days can answer); what is looked at, NULL = all: node_id, gpu_id,
 --      gpu_model_id, job_id, team_id, user_name, is_allocated, has_team, has_gpu_model, states.
 -- Again: safe, it only reads. The tests on parameters are constants to the planner: it folds them away.
 WITH rate_change AS (
@@ -10,35 +11,78 @@ WITH rate_change AS (
     WHERE moment > %(start)s
       AND moment < %(end)s
 ),
+calendar AS (
+    SELECT * FROM unnest(%(day_starts)s::timestamptz[], %(day_ends)s::timestamptz[]) AS day (start, "end")
+),
+-- days of nodes whose sums lie in the interval, under one rate, and still say what the entries say
+summed AS MATERIALIZED (
+    SELECT current_sum.node_id, current_sum.start, current_sum.until
+    FROM costs_current_sum AS current_sum
+    JOIN calendar ON calendar.start = current_sum.start
+    WHERE %(use_sums)s::boolean
+      AND current_sum.start >= %(start)s
+      AND current_sum.until <= LEAST(calendar."end", %(end)s)
+      AND NOT EXISTS (
+          SELECT FROM rate_change, unnest(moments) AS change (moment)
+          WHERE moment > current_sum.start AND moment < current_sum.until
+      )
+),
+-- and what of each node's days is read from entries
+open_part AS MATERIALIZED (
+    SELECT
+        node.id AS node_id,
+        GREATEST(calendar.start, %(start)s, summed.until) AS start,
+        LEAST(calendar."end", %(end)s) AS "end"
+    FROM inventory_node AS node
+    CROSS JOIN calendar
+    LEFT JOIN summed ON summed.node_id = node.id AND summed.start = calendar.start
+    WHERE summed.until IS DISTINCT FROM LEAST(calendar."end", %(end)s)
+      AND (%(node_id)s::bigint IS NULL OR node.id = %(node_id)s::bigint)
+),
+part AS (
+    SELECT
+        entry.node_id, entry.gpu_id, entry.job_id, entry.start, entry.state, entry.tier,
+        entry.state = 'useful' AND entry.efficiency_source = 'none' AS is_busy_only,
+        entry.gpu_ms, entry.energy_j
+    FROM open_part
+    JOIN ledger_entry AS entry
+        ON  entry.node_id = open_part.node_id
+        AND entry.start >= open_part.start
+        AND entry.start < open_part."end"
+    UNION ALL
+    SELECT
+        day_sum.node_id, day_sum.gpu_id, day_sum.job_id, day_sum.start, day_sum.state, day_sum.tier,
+        day_sum.is_busy_only, day_sum.gpu_ms, day_sum.energy_j
+    FROM summed
+    JOIN costs_daysum AS day_sum ON day_sum.node_id = summed.node_id AND day_sum.start = summed.start
+),
 -- time is summed before it is priced: between two changes of rates a GPU has one, and its entries are many
 span AS MATERIALIZED (
     SELECT
-        entry.gpu_id,
-        CASE WHEN %(group_by)s::text = 'node' THEN entry.node_id END AS node_id,
+        part.gpu_id,
+        CASE WHEN %(group_by)s::text = 'node' THEN part.node_id END AS node_id,
         CASE
             WHEN %(group_by)s::text IN ('team', 'user', 'job')
                 OR %(team_id)s::bigint IS NOT NULL OR %(has_team)s::boolean IS NOT NULL OR %(user_name)s::text IS NOT NULL
-            THEN entry.job_id
+            THEN part.job_id
         END AS job_id,
         CASE %(step)s::text
-            WHEN 'hour' THEN date_trunc('hour', entry.start)
-            WHEN 'day' THEN date_trunc('day', entry.start, %(zone)s::text)
+            WHEN 'hour' THEN date_trunc('hour', part.start)
+            WHEN 'day' THEN date_trunc('day', part.start, %(zone)s::text)
         END AS bucket,
-        entry.state,
-        entry.tier,
-        entry.state = 'useful' AND entry.efficiency_source = 'none' AS is_busy_only,
-        width_bucket(entry.start, COALESCE((SELECT moments FROM rate_change), '{}'::timestamptz[])) AS era,
-        min(entry.start) AS moment,
-        sum(entry.gpu_ms) AS gpu_ms,
-        sum(entry.energy_j) AS energy_j
-    FROM ledger_entry AS entry
-    WHERE entry.start >= %(start)s
-      AND entry.start <  %(end)s
-      AND (%(node_id)s::bigint IS NULL OR entry.node_id = %(node_id)s::bigint)
-      AND (%(job_id)s::bigint IS NULL OR entry.job_id = %(job_id)s::bigint)
-      AND (%(is_allocated)s::boolean IS NULL OR (entry.job_id IS NOT NULL) = %(is_allocated)s::boolean)
-      AND (%(states)s::text[] IS NULL OR entry.state = ANY(%(states)s::text[]))
-      AND (%(gpu_id)s::bigint IS NULL OR entry.gpu_id IN (
+        part.state,
+        part.tier,
+        part.is_busy_only,
+        width_bucket(part.start, COALESCE((SELECT moments FROM rate_change), '{}'::timestamptz[])) AS era,
+        min(part.start) AS moment,
+        sum(part.gpu_ms) AS gpu_ms,
+        sum(part.energy_j) AS energy_j
+    FROM part
+    WHERE (%(node_id)s::bigint IS NULL OR part.node_id = %(node_id)s::bigint)
+      AND (%(job_id)s::bigint IS NULL OR part.job_id = %(job_id)s::bigint)
+      AND (%(is_allocated)s::boolean IS NULL OR (part.job_id IS NOT NULL) = %(is_allocated)s::boolean)
+      AND (%(states)s::text[] IS NULL OR part.state = ANY(%(states)s::text[]))
+      AND (%(gpu_id)s::bigint IS NULL OR part.gpu_id IN (
           SELECT id FROM inventory_gpu WHERE id = %(gpu_id)s::bigint OR parent_id = %(gpu_id)s::bigint
       ))
     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8

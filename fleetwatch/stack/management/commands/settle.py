@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from fleetwatch.alerts import services as alerts
+from fleetwatch.costs import day_sums
 from fleetwatch.costs import services as costs
 from fleetwatch.ingest import services as ingest
 from fleetwatch.ledger import services as ledger
@@ -20,6 +21,7 @@ from fleetwatch.telemetry import seal
 from fleetwatch.telemetry.models import SealMark, TouchedHour
 
 LIMIT = 500
+NODE_DAYS = 100_000
 WAIT_S = 0.2  # a worker holds the last claims: look again
 Work = Callable[[datetime], dict[str, Any]]
 
@@ -42,6 +44,7 @@ def steps(now: datetime) -> tuple[Step, ...]:
         Step("rates", costs.ensure_example_rates),
         Step("retire", ingest.retire_silent_gpus),
         Step("post", lambda at: ledger.post(at, LIMIT), lambda: TouchedHour.objects.filter(pk__lte=last_touch).exists()),
+        Step("sum", lambda at: day_sums.refresh(at, NODE_DAYS)),
         Step("seal", lambda at: seal.seal_closed_hours(at, LIMIT), lambda: _is_unsealed(last_seal, closed)),
         Step("evaluate", alerts.evaluate),
         Step("deliver", lambda at: notify.deliver_due(at, LIMIT), lambda: notify.is_sending(timezone.now())),

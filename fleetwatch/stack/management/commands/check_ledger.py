@@ -7,7 +7,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
+from fleetwatch.costs import day_sums
 from fleetwatch.ledger import check
+from fleetwatch.lib.intervals import Interval
 
 
 class Command(BaseCommand):
@@ -32,6 +34,10 @@ class Command(BaseCommand):
         if waiting := check.waiting_hours(low, high):
             self.stdout.write(f"not compared with telemetry: hours of nodes that wait to be posted ({waiting})")
         faults = check.unbalanced(low, high, now=timezone.now())
+        faults += [
+            check.Imbalance("sums of days are those of entries", node, day, f"{off_ms} ms in other states or jobs")
+            for node, day, off_ms in day_sums.wrong_sums(Interval(low, high))
+        ]
         for fault in faults:
             self.stdout.write(str(fault))
         if faults:

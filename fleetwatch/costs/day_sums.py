@@ -1,0 +1,86 @@
+"""Sums of days: what a month of figures is read from. Derived from entries, and never read when older than they are."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from django.db import connection
+from django.db.models import Min
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.costs import cuts
+from fleetwatch.costs.models import DaySum, SummedDay
+from fleetwatch.ledger import retention
+from fleetwatch.ledger.models import Entry
+from fleetwatch.lib.intervals import Interval, floor_hour
+from fleetwatch.lib.sql import read_statement
+
+# an hour that closed this long ago is posted: agents flush each half minute, posting follows within its own minute
+SETTLED = timedelta(minutes=10)
+# late data reopens days as far back as raw columns are kept; older ones change by an operator's hand alone
+RECENT = timedelta(days=40)
+NODE_DAYS_PER_STATEMENT = 200  # of 8 GPUs: some 200,000 entries
+
+_SQL = Path(__file__).parent / "sql"
+_UNSUMMED = read_statement(_SQL / "unsummed_days.sql")
+_SUM = read_statement(_SQL / "sum_days.sql")
+_WRONG = read_statement(_SQL / "wrong_sums.sql")
+
+
+def sum_days(now: datetime, limit: int, *, since: datetime | None = None) -> dict[str, int]:
+    """How many days of nodes were summed (at most `limit`, the newest first) and how many rows they made.
+
+    Looks from `since` on; None: from the first entry. Safe twice and beside posting: a day
+    whose entries change meanwhile is found again. Two runs at once are fenced by the caller.
+    """
+    did = {"days": 0, "sums": 0}
+    interval = _since(since, until=floor_hour(now - SETTLED))
+    if interval is None:
+        return did
+    while did["days"] < limit:
+        found = _unsummed(interval, min(NODE_DAYS_PER_STATEMENT, limit - did["days"]))
+        if not found:
+            break
+        did["days"] += len(found)
+        did["sums"] += _sum(found)
+    return did
+
+
+def refresh(now: datetime, limit: int) -> dict[str, int]:
+    """As sum_days(), from the first entry on; what the ledger no longer has is forgotten."""
+    horizon = retention.horizon(now)
+    SummedDay.objects.filter(start__lt=horizon).delete()
+    forgotten, _ = DaySum.objects.filter(start__lt=horizon).delete()
+    return {"forgotten": forgotten} | sum_days(now, limit)
+
+
+def wrong_sums(interval: Interval) -> list[tuple[str, datetime, int]]:
+    """(node, day, milliseconds) of every sum in the interval that is taken for current and is not that of its entries."""
+    with connection.cursor() as cursor:
+        cursor.execute(_WRONG, {"start": interval.start, "end": interval.end})
+        return list(cursor.fetchall())
+
+
+def _since(since: datetime | None, *, until: datetime) -> Interval | None:
+    """From then, or from the first entry, until then; None without anything between."""
+    start = since or Entry.objects.aggregate(first=Min("start"))["first"]
+    return None if start is None or start >= until else Interval(start, until)
+
+
+def _unsummed(interval: Interval, limit: int) -> list[tuple[int, datetime, datetime]]:
+    """(node id, start, until) of days to sum."""
+    days = cuts.days(interval, zone())
+    wanted: dict[str, list[datetime] | int] = {
+        "day_starts": [day.start for day in days],
+        "day_untils": [min(day.end, interval.end) for day in days],
+        "limit": limit,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_UNSUMMED, wanted)
+        return list(cursor.fetchall())
+
+
+def _sum(found: list[tuple[int, datetime, datetime]]) -> int:
+    node_ids, starts, untils = zip(*found, strict=True)
+    with connection.cursor() as cursor:
+        cursor.execute(_SUM, {"node_ids": list(node_ids), "starts": list(starts), "untils": list(untils)})
+        return int(cursor.rowcount)

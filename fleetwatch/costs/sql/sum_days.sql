@@ -1,0 +1,50 @@
+-- One row: GPU time of a node's day [start, until) in one state and tier of one holder, over all GPUs of one price.
+-- In:  node_ids, starts, untils (arrays of one length; cuts of the ledger, each until within the day of its start).
+-- Again: safe, a day's rows are replaced whole. Versions and entries are read by one statement, so that they fit.
+WITH wanted AS MATERIALIZED (
+    SELECT
+        day.node_id,
+        day.start,
+        day.until,
+        alike.digest,
+        costs_versions(first_day.versions, second_day.versions, third_day.versions, day.start, day.until) AS versions
+    FROM unnest(%(node_ids)s::bigint[], %(starts)s::timestamptz[], %(untils)s::timestamptz[]) AS day (node_id, start, until)
+    JOIN costs_alike AS alike ON alike.node_id = day.node_id
+    LEFT JOIN ledger_nodeday AS first_day
+        ON first_day.node_id = day.node_id AND first_day.day = (day.start AT TIME ZONE 'UTC')::date
+    LEFT JOIN ledger_nodeday AS second_day
+        ON second_day.node_id = day.node_id AND second_day.day = (day.start AT TIME ZONE 'UTC')::date + 1
+    LEFT JOIN ledger_nodeday AS third_day
+        ON third_day.node_id = day.node_id AND third_day.day = (day.start AT TIME ZONE 'UTC')::date + 2
+),
+forgotten AS (
+    DELETE FROM costs_daysum AS day_sum
+    USING wanted
+    WHERE day_sum.node_id = wanted.node_id
+      AND day_sum.start = wanted.start
+),
+noted AS (
+    INSERT INTO costs_summedday (node_id, start, until, versions, alike)
+    SELECT node_id, start, until, versions, digest FROM wanted
+    ON CONFLICT (node_id, start) DO UPDATE
+    SET until = EXCLUDED.until, versions = EXCLUDED.versions, alike = EXCLUDED.alike
+)
+INSERT INTO costs_daysum (node_id, start, gpu_id, job_id, state, tier, is_busy_only, gpu_ms, energy_j)
+SELECT
+    wanted.node_id,
+    wanted.start,
+    min(entry.gpu_id),
+    entry.job_id,
+    entry.state,
+    entry.tier,
+    entry.state = 'useful' AND entry.efficiency_source = 'none' AS is_busy_only,
+    sum(entry.gpu_ms),
+    sum(entry.energy_j)
+FROM wanted
+JOIN ledger_entry AS entry
+    ON  entry.node_id = wanted.node_id
+    AND entry.start >= wanted.start
+    AND entry.start < wanted.until
+JOIN inventory_gpu AS gpu ON gpu.id = entry.gpu_id
+LEFT JOIN inventory_gpu AS parent ON parent.id = gpu.parent_id
+GROUP BY wanted.node_id, wanted.start, COALESCE(parent.model_id, gpu.model_id), entry.job_id, entry.state, entry.tier, is_busy_only

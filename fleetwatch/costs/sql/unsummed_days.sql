@@ -1,0 +1,16 @@
+-- One row: a node and a day whose sum is missing, old or shorter than it could be; newest days first.
+-- In:  day_starts, day_untils (arrays of one length), limit.
+-- Again: safe, it only reads.
+SELECT node.id AS node_id, day.start, day.until
+FROM inventory_node AS node
+CROSS JOIN unnest(%(day_starts)s::timestamptz[], %(day_untils)s::timestamptz[]) AS day (start, until)
+LEFT JOIN costs_current_sum AS current_sum
+    ON  current_sum.node_id = node.id
+    AND current_sum.start = day.start
+    AND current_sum.until = day.until
+WHERE current_sum.node_id IS NULL
+  AND EXISTS (
+      SELECT FROM ledger_entry AS entry WHERE entry.node_id = node.id AND entry.start >= day.start AND entry.start < day.until
+  )
+ORDER BY day.start DESC, node.id
+LIMIT %(limit)s

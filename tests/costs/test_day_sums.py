@@ -1,0 +1,200 @@
+"""Sums of days answer what entries answer, and only while they are as new."""
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.core.management import call_command
+
+from fleetwatch.accounts.selectors import organisation
+from fleetwatch.costs import selectors
+from fleetwatch.costs.day_sums import refresh, sum_days, wrong_sums
+from fleetwatch.costs.models import DaySum, SummedDay
+from fleetwatch.costs.selectors import Scope, dollars_over_time, totals, totals_by
+from fleetwatch.inventory.models import GPUModel
+from fleetwatch.ledger.models import Entry
+from fleetwatch.ledger.store import count_versions
+from fleetwatch.lib.intervals import Interval, to_ms
+from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate, an_entry
+
+pytestmark = pytest.mark.django_db
+
+MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+WEEK = Interval(MONDAY, MONDAY + 7 * DAY)
+LATER = MONDAY + 9 * DAY
+
+
+def counted(gpu, *args, start, **fields):
+    """An entry as posting leaves it: its hour has a new version."""
+    entry = an_entry(gpu, *args, start=start, **fields)
+    count_versions(gpu.node_id, [to_ms(start) // HOUR_MS * HOUR_MS])
+    return entry
+
+
+def is_read_from_sums(interval=WEEK):
+    """Whether figures come from sums: entries that were taken away behind their back are still in them."""
+    before = totals(interval).capacity_ms
+    kept = list(Entry.objects.all())
+    Entry.objects.all().delete()
+    found = totals(interval).capacity_ms
+    Entry.objects.bulk_create(kept)
+    return found == before
+
+
+def test_a_closed_day_is_one_row_per_node_holder_and_state():
+    first, second = a_gpu(), a_gpu()
+    job = a_job()
+    for gpu in (first, second):
+        for hour in range(24):
+            counted(gpu, "useful", HOUR_MS, job=job, start=MONDAY + hour * HOUR, energy_j=10.0)
+
+    assert sum_days(LATER, 100) == {"days": 1, "sums": 1}
+
+    row = DaySum.objects.get()
+    assert (row.gpu_ms, row.energy_j, row.job, row.state, row.start) == (48 * HOUR_MS, 480.0, job, "useful", MONDAY)
+    assert is_read_from_sums()
+    assert sum_days(LATER, 100) == {"days": 0, "sums": 0}
+
+
+def test_an_hour_posted_again_is_read_from_entries_until_its_day_is_summed_again():
+    gpu = a_gpu()
+    counted(gpu, "useful", HOUR_MS, start=MONDAY)
+    sum_days(LATER, 100)
+
+    Entry.objects.all().delete()
+    counted(gpu, "idle", HOUR_MS, start=MONDAY, tier="certain")
+
+    assert totals(WEEK).states["idle"] == HOUR_MS
+    assert not is_read_from_sums()
+    assert sum_days(LATER, 100)["days"] == 1
+    assert totals(WEEK).states["idle"] == HOUR_MS
+    assert is_read_from_sums()
+
+
+def test_today_is_summed_up_to_its_last_settled_hour_and_the_rest_is_read_from_entries():
+    gpu = a_gpu()
+    for hour in range(4):
+        counted(gpu, "useful", HOUR_MS, start=MONDAY + hour * HOUR)
+
+    sum_days(MONDAY + 3 * HOUR + timedelta(minutes=9, seconds=59), 100)
+    assert SummedDay.objects.get().until == MONDAY + 2 * HOUR
+    sum_days(MONDAY + 3 * HOUR + timedelta(minutes=10), 100)
+    assert SummedDay.objects.get().until == MONDAY + 3 * HOUR
+
+    assert DaySum.objects.get().gpu_ms == 3 * HOUR_MS
+    assert totals(WEEK).capacity_ms == 4 * HOUR_MS
+
+
+def test_part_of_a_day_is_read_from_entries():
+    gpu = a_gpu()
+    for hour in range(24):
+        counted(gpu, "useful", HOUR_MS, start=MONDAY + hour * HOUR)
+    sum_days(LATER, 100)
+
+    assert totals(Interval(MONDAY + HOUR, MONDAY + DAY)).capacity_ms == 23 * HOUR_MS
+    assert totals(Interval(MONDAY, MONDAY + 23 * HOUR)).capacity_ms == 23 * HOUR_MS
+
+
+def test_a_day_in_which_a_rate_changes_is_priced_hour_by_hour():
+    gpu = a_gpu()
+    for hour in range(24):
+        counted(gpu, "useful", HOUR_MS, start=MONDAY + hour * HOUR)
+    sum_days(LATER, 100)
+    a_rate("1.00", gpu=gpu, valid_to=MONDAY + 6 * HOUR)
+    a_rate("2.00", gpu=gpu, valid_from=MONDAY + 6 * HOUR)
+
+    assert totals(WEEK).cost_usd == 6 + 36
+
+
+def test_gpus_of_two_models_in_one_node_keep_their_own_price():
+    cheap, dear = a_gpu(model="L4"), a_gpu(model="H100 SXM")
+    a_rate("1.00", gpu=cheap)
+    a_rate("3.00", gpu=dear)
+    for gpu in (cheap, dear):
+        counted(gpu, "useful", HOUR_MS, start=MONDAY)
+    sum_days(LATER, 100)
+
+    assert totals(WEEK).cost_usd == 4
+    assert is_read_from_sums()
+
+    dear.model = GPUModel.objects.get(name="L4")
+    dear.save(update_fields=["model"])
+    assert totals(WEEK).cost_usd == 2  # the sum spoke of another inventory: it is not believed
+
+
+def test_a_deleted_job_leaves_its_time_in_the_sums_as_in_the_entries():
+    gpu, job = a_gpu(), a_job()
+    counted(gpu, "useful", HOUR_MS, job=job, start=MONDAY)
+    sum_days(LATER, 100)
+
+    job.delete()
+
+    assert [group.key for group in totals_by(WEEK, "job")] == [""]
+    assert is_read_from_sums()
+    assert wrong_sums(WEEK) == []
+
+
+@pytest.mark.parametrize("name", ["UTC", "Asia/Kolkata", "Europe/Berlin", "Australia/Lord_Howe"])
+def test_with_and_without_sums_every_figure_is_the_same(name):
+    here = organisation()
+    here.time_zone = name
+    here.save(update_fields=["time_zone"])
+    dice = random.Random(name)
+    # two weeks around the change of clocks
+    first = datetime(2026, 10, 20, tzinfo=UTC)
+    span = Interval(first, first + 14 * DAY)
+    gpus = [a_gpu(node=f"n{number % 2}", model=["H100 SXM", "L4"][number % 2]) for number in range(3)]
+    jobs = [None, a_job(), a_job(user="bob", team=None)]
+    a_rate("2.50", gpu=gpus[0], valid_to=first + 5 * DAY)
+    a_rate("3.10", gpu=gpus[0], valid_from=first + 5 * DAY)
+    for _ in range(400):
+        state, tier = dice.choice([("useful", ""), ("idle", "certain"), ("stalled", "probable"), ("free", "potential")])
+        job = None if state == "free" else dice.choice(jobs)
+        at = first + dice.randrange(14 * 24) * HOUR
+        counted(dice.choice(gpus), state, dice.randrange(1, HOUR_MS), job=job, start=at, tier=tier)
+    looks = [Scope(), Scope(node="n1"), Scope(job=jobs[1].key), Scope(user="bob"), Scope(team="nlp"), Scope(states=("idle",))]
+
+    def figures():
+        return [
+            [totals(part, scope=scope) for part in (span, Interval(first + 30 * HOUR, first + 9 * DAY)) for scope in looks],
+            [totals_by(span, group_by) for group_by in selectors.GROUPS],
+            dollars_over_time(span, "day"),
+        ]
+
+    before = figures()
+    refresh(first + 30 * DAY, 7)
+    partly = figures()
+    refresh(first + 30 * DAY, 1000)
+
+    assert partly == before
+    assert figures() == before
+    assert wrong_sums(Interval(first - DAY, span.end + DAY)) == []
+    assert is_read_from_sums(Interval(first, first + 14 * DAY)) or name != "UTC"
+
+
+def test_a_wrong_sum_is_found():
+    gpu = a_gpu()
+    counted(gpu, "useful", HOUR_MS, start=MONDAY)
+    sum_days(LATER, 100)
+    DaySum.objects.update(gpu_ms=HOUR_MS - 5)
+
+    assert wrong_sums(WEEK) == [("gpu-01", MONDAY, 5)]
+
+
+def test_what_the_ledger_no_longer_has_is_forgotten(settings):
+    gpu = a_gpu()
+    counted(gpu, "useful", HOUR_MS, start=MONDAY)
+    refresh(LATER, 100)
+    settings.LEDGER_RETENTION_DAYS = 30
+
+    assert refresh(MONDAY + 31 * DAY, 100) == {"forgotten": 1, "days": 1, "sums": 1}
+
+
+def test_settle_sums_what_is_posted():
+    gpu = a_gpu(first_ms=None)
+    counted(gpu, "useful", HOUR_MS, start=MONDAY)
+
+    call_command("settle")
+
+    assert SummedDay.objects.count() == 1
