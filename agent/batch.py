@@ -7,7 +7,7 @@ from agent import wire
 from agent.reading import NO_WORKLOAD, Allocation, Event, GPUInfo, Job, Process, Workload
 from agent.window import GPUWindow
 
-_LOCAL = ("bus_id", "minor", "sm_clock_max_hz")  # of a GPU: for matching and for windows, not for the wire
+_LOCAL = ("bus_id", "minor", "gpu_instance", "sm_clock_max_hz")  # of a GPU: for matching and for windows, not for the wire
 
 
 @dataclass(frozen=True)

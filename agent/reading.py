@@ -43,6 +43,7 @@ class GPUInfo:
     persistence: Optional[bool] = None
     bus_id: Optional[str] = None
     minor: Optional[int] = None
+    gpu_instance: Optional[int] = None  # of a MIG instance: the number by which prologs name it beside its parent
     unread: Mapping[str, str] = field(default_factory=dict)  # wire column -> why: not_supported, no_permission, ...
 
 
@@ -186,6 +187,7 @@ class Workload:
     sources: Sequence[SourceStatus] = ()
     facts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # GPU uuid -> its holder's job_* columns of the wire
     pending_gpus: Optional[int] = None  # GPUs that jobs wait for in the scheduler's queue
+    drained: Optional[str] = None  # as in Holdings
 
 
 class SchedulerError(Exception):
@@ -203,6 +205,7 @@ class Holdings:
     allocations: Sequence[Allocation] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
     pending_gpus: Optional[int] = None
+    drained: Optional[str] = None  # why the node takes no jobs; "" when it takes them, None when the books do not say
 
 
 class Scheduler(Protocol):

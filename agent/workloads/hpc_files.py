@@ -1,0 +1,109 @@
+"""Who holds which GPU, from the files that Slurm's prolog writes and its epilog removes.
+
+Two formats are common. jobstats': `/run/gpustat/<Slurm's index | UUID | MIG UUID>` holds "jobid uid". The HPC mapping of
+dcgm-exporter: a folder of files `<the driver's index>` or `<index>.<GPU instance>`, one job id per line.
+"""
+
+import os
+import pwd
+import re
+from dataclasses import dataclass
+from typing import List, Optional, Sequence
+
+GPUSTAT = "/run/gpustat"
+DCGM_FOLDERS = ("/var/lib/dcgm-exporter/job-mapping", "/run/dcgm-exporter/job-mapping")  # the first: the GPU operator's
+MAX_FILES = 512
+MAX_BYTES = 4096
+MAX_JOBS = 64  # on one GPU
+
+_UUID = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z/._-]{1,90}")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One job on one GPU; exactly one of the first three says which GPU."""
+
+    job_id: int
+    uuid: str = ""
+    slurm_index: Optional[int] = None
+    driver_index: Optional[int] = None
+    instance: Optional[int] = None  # the GPU instance of MIG, beside driver_index
+    uid: Optional[int] = None
+    written_ms: int = 0
+
+
+class HPCFiles:
+    """The files under both kinds of folders; a folder that is not there holds none."""
+
+    def __init__(self, gpustat: str = GPUSTAT, dcgm: Sequence[str] = DCGM_FOLDERS) -> None:
+        self._gpustat, self._dcgm = gpustat, tuple(dcgm)
+
+    def are_here(self) -> bool:
+        """Whether a prolog writes such files on this host."""
+        return any(os.path.isdir(folder) for folder in (self._gpustat, *self._dcgm))
+
+    def read(self) -> List[Claim]:
+        """Every claim, jobstats' first; where both folders name a GPU they agree, or the prolog is wrong."""
+        claims = [claim for entry in _files(self._gpustat) for claim in _gpustat_claims(entry)]
+        for folder in self._dcgm:
+            claims += [claim for entry in _files(folder) for claim in _dcgm_claims(entry)]
+        return claims
+
+
+def user_name(uid: Optional[int]) -> str:
+    """The user's name; the number where this host does not know it, "" for none."""
+    if uid is None:
+        return ""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OverflowError):
+        return str(uid)
+
+
+def _files(folder: str) -> "List[os.DirEntry[str]]":
+    try:
+        with os.scandir(folder) as entries:
+            found = [entry for _, entry in zip(range(MAX_FILES), entries) if entry.is_file(follow_symlinks=False)]
+    except OSError:
+        return []
+    return sorted(found, key=lambda entry: entry.name)
+
+
+def _gpustat_claims(entry: "os.DirEntry[str]") -> List[Claim]:
+    words = _read(entry).split()
+    if not words or not _is_number(words[0]):
+        return []
+    uid = int(words[1]) if len(words) > 1 and _is_number(words[1]) else None
+    if _UUID.fullmatch(entry.name):
+        return [Claim(int(words[0]), uuid=entry.name, uid=uid, written_ms=_written_ms(entry))]
+    if _is_number(entry.name):
+        return [Claim(int(words[0]), slurm_index=int(entry.name), uid=uid, written_ms=_written_ms(entry))]
+    return []
+
+
+def _dcgm_claims(entry: "os.DirEntry[str]") -> List[Claim]:
+    index, dot, instance = entry.name.partition(".")
+    if not _is_number(index) or (dot and not _is_number(instance)):
+        return []
+    ids = [int(word) for word in dict.fromkeys(_read(entry).split()[:MAX_JOBS]) if _is_number(word)]
+    part = int(instance) if dot else None
+    return [Claim(number, driver_index=int(index), instance=part, written_ms=_written_ms(entry)) for number in ids]
+
+
+def _read(entry: "os.DirEntry[str]") -> str:
+    try:
+        with open(entry.path, encoding="ascii", errors="replace") as file:
+            return file.read(MAX_BYTES)
+    except OSError:
+        return ""  # the epilog was faster
+
+
+def _written_ms(entry: "os.DirEntry[str]") -> int:
+    try:
+        return int(entry.stat(follow_symlinks=False).st_mtime * 1000)
+    except OSError:
+        return 0
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdigit() and len(word) <= 10

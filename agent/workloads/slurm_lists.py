@@ -1,0 +1,139 @@
+"""Slurm's lists of hosts and of generic resources, as every version of it prints them. Pure."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Dict, Iterator, List, Mapping, Optional, Tuple
+
+MAX_HOSTS = 100_000
+MAX_INDEX = 1023  # no node has more devices; a longer range is no list of devices
+SHARED = ("shard", "mps")  # parts of a GPU
+
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+_GRES = re.compile(
+    r"(?:gres[:/])?(?P<name>[a-z_]\w*)(?::(?P<type>[^:()=]*?))?(?:[:=](?P<count>\d+))?(?:\((?P<inner>[^()]*)\))?", re.IGNORECASE
+)
+_TRES_GPU = re.compile(r"(?:^|,)gres/gpu(?::([^=,]+))?=(\d+)")
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What a job has of one resource on one node.
+
+    `shares`: index of the resource on the node -> granted share of that device, None where only the number of parts is
+    known. Empty where Slurm gives a number but says not which.
+    """
+
+    name: str
+    type: str = ""
+    count: int = 0
+    shares: Mapping[int, Optional[float]] = field(default_factory=dict)
+
+
+def hosts(text: str) -> List[str]:
+    """The hosts of a list such as `n[01-03,07],r[1-2]n[1-2]`, in its order. Raises ValueError beyond MAX_HOSTS."""
+    found: List[str] = []
+    for part in split(text):
+        for host in _expanded(part):
+            found.append(host)
+            if len(found) > MAX_HOSTS:
+                raise ValueError("more than %d hosts" % MAX_HOSTS)
+    return found
+
+
+def grants(text: str) -> List[Grant]:
+    """The resources in a text such as `gpu:a100:2(IDX:0-1),shard:t4:3(0/8,3/8)`; what is no resource is left out."""
+    return [grant for part in split(text) for grant in [_grant(part.strip())] if grant is not None]
+
+
+def gpu_count(tres: str) -> Optional[int]:
+    """GPUs in trackable resources such as `cpu=16,gres/gpu=2,gres/gpu:a100=2`; None where they name none.
+
+    The number without a type counts; where there are typed ones only, their sum.
+    """
+    numbers = [(kind, int(number)) for kind, number in _TRES_GPU.findall(tres or "")]
+    if not numbers:
+        return None
+    untyped = [number for kind, number in numbers if not kind]
+    return untyped[0] if untyped else sum(number for _, number in numbers)
+
+
+def split(text: str) -> List[str]:
+    """The parts between the commas that stand in no bracket."""
+    parts, depth, start = [], 0, 0
+    for place, character in enumerate(text):
+        if character in "[(":
+            depth += 1
+        elif character in "])":
+            depth -= 1
+        elif character == "," and depth == 0:
+            parts.append(text[start:place])
+            start = place + 1
+    return [part for part in [*parts, text[start:]] if part]
+
+
+def indices(text: str) -> List[int]:
+    """The numbers of `0-1,3`; none for `N/A`. Raises ValueError for what is no short list of numbers."""
+    if text.strip().upper() in ("", "N/A", "(NULL)"):
+        return []
+    found: List[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        low, high = int(first), int(last if dash else first)
+        if not 0 <= low <= high <= MAX_INDEX:
+            raise ValueError("%r is no list of devices" % text)
+        found += range(low, high + 1)
+    return found
+
+
+def _expanded(part: str) -> Iterator[str]:
+    bracket = _BRACKETS.search(part)
+    if bracket is None:
+        yield part
+        return
+    for number in _numbers(bracket.group(1)):
+        for rest in _expanded(part[bracket.end() :]):
+            yield part[: bracket.start()] + number + rest
+
+
+def _numbers(text: str) -> Iterator[str]:
+    """The numbers of `01-03,07` as they are written: leading zeros are part of a host's name."""
+    for item in text.split(","):
+        first, dash, last = item.partition("-")
+        if not dash:
+            yield item
+            continue
+        for number in range(int(first), min(int(last), int(first) + MAX_HOSTS) + 1):
+            yield str(number).zfill(len(first))
+
+
+def _grant(text: str) -> Optional[Grant]:
+    match = _GRES.fullmatch(text)
+    if match is None:
+        return None
+    kind, count = match.group("type") or "", match.group("count")
+    if count is None and kind.isdigit():  # gpu:2, where the type is left out
+        kind, count = "", kind
+    name = match.group("name").lower()
+    try:
+        given, shares = _placed(match.group("inner") or "", is_shared=name in SHARED)
+    except ValueError:
+        return None
+    return Grant(name, kind, int(count) if count is not None else given if given is not None else len(shares) or 1, shares)
+
+
+def _placed(inner: str, *, is_shared: bool) -> Tuple[Optional[int], Dict[int, Optional[float]]]:
+    """The count where the bracket gives one, and the share of each device that it names.
+
+    Since 23.11 a shared resource names, for every device, what the job has of how many: `(0/8,3/8)`.
+    """
+    word, colon, rest = inner.partition(":")
+    if word.upper() == "CNT" and colon:
+        return int(rest), {}
+    if word.upper() == "IDX" and colon:
+        whole: Optional[float] = None if is_shared else 1.0
+        return None, dict.fromkeys(indices(rest), whole)
+    if "/" in inner:
+        pairs = [part.split("/") for part in inner.split(",")]
+        parts = [(int(has), int(of)) for has, of in pairs]
+        return sum(has for has, _ in parts), {index: min(1.0, has / of) for index, (has, of) in enumerate(parts) if has > 0 and of > 0}
+    return None, {}

@@ -1,0 +1,440 @@
+import os
+import time
+
+import pytest
+
+from agent.reading import Allocation, GPUInfo, SchedulerError
+from agent.workloads import slurm_command
+from agent.workloads.hpc_files import HPCFiles
+from agent.workloads.slurm import LIST_MS, STALE_MS, Slurm
+from agent.workloads.slurm_command import CommandError, Commands
+from agent.workloads.slurm_queue import PENDING_MS
+from tests.agent.fake_slurm import FakeSlurm, job_2108, job_2405, job_line, number
+
+NOW = 1_793_700_000_000
+NINE_MS = 1_793_696_400_000
+GPUS = [GPUInfo(f"GPU-{place}", index=place, bus_id=f"00000000:{0x10 + place:02X}:00.0", minor=3 - place) for place in range(4)]
+
+
+@pytest.fixture
+def fake(tmp_path):
+    fake = FakeSlurm(tmp_path / "bin")
+    fake.node()
+    return fake
+
+
+@pytest.fixture
+def books(fake, tmp_path):
+    """Slurm's books of node n01, with the fake's commands and folders of the test."""
+
+    def open_books(**options):
+        (tmp_path / "etc").mkdir(exist_ok=True)
+        files = HPCFiles(str(tmp_path / "gpustat"), [str(tmp_path / "dcgm")])
+        commands = Commands(fake.environment, folders=(), timeout_s=options.pop("timeout_s", 5.0))
+        return Slurm(
+            options.pop("nodes", ["n01"]),
+            commands=commands,
+            files=files,
+            conf_folders=[str(tmp_path / "etc")],
+            cgroup_root=str(tmp_path / "cgroup"),
+            **options,
+        )
+
+    return open_books
+
+
+def held(holdings):
+    return {(item.uuid, item.job_key.rpartition("/")[2]): item.share for item in holdings.allocations}
+
+
+def test_a_running_job_holds_its_gpus_without_a_process(fake, books):
+    fake.job(job_2405())
+
+    holdings = books().poll(GPUS, NOW)
+
+    assert list(holdings.allocations) == [
+        Allocation("GPU-0", "slurm/della/4711", "slurm", NINE_MS, None, 1.0),
+        Allocation("GPU-1", "slurm/della/4711", "slurm", NINE_MS, None, 1.0),
+    ]
+    job = holdings.jobs[0]
+    assert (job.key, job.name, job.user, job.account, job.kind, job.state) == (
+        "slurm/della/4711",
+        "train",
+        "ann",
+        "nlp",
+        "batch",
+        "RUNNING",
+    )
+    assert (job.cluster, job.id, job.start_ms, job.end_ms) == ("della", "4711", NINE_MS, None)
+    assert holdings.aliases == {"4711": "slurm/della/4711"}
+
+
+def test_an_old_slurm_is_read_by_its_text(fake, books):
+    name = "x UserId=root(0) GroupId=root(0) JobState=FAILED"
+    fake.text_job(4711, job_line(name=name), name=name)
+
+    holdings = books().poll(GPUS, NOW)
+
+    assert held(holdings) == {("GPU-0", "4711"): 1.0, ("GPU-1", "4711"): 1.0}
+    assert (holdings.jobs[0].name, holdings.jobs[0].user, holdings.jobs[0].state) == (name, "ann", "RUNNING")
+
+
+def test_the_language_is_tried_once(fake, books):
+    fake.text_job(4711, job_line(), name="train")
+    slurm = books()
+    slurm.poll(GPUS, NOW)
+    fake.calls()
+    fake.text_job(4712, job_line(4712), name="train")
+
+    slurm.poll(GPUS, NOW + LIST_MS)
+
+    assert not any("--json" in call for call in fake.calls())
+
+
+def test_json_of_22_05_is_read_too(fake, books):
+    fake.job(job_2108())
+
+    assert held(books().poll(GPUS, NOW)) == {("GPU-0", "4711"): 1.0, ("GPU-1", "4711"): 1.0}
+
+
+def test_files_of_gres_conf_turn_the_index_into_the_minor_number(fake, books, tmp_path):
+    fake.job(job_2405(gres_detail=["gpu:a100:1(IDX:0)"]))
+    slurm = books()
+    on_bus = held(slurm.poll(GPUS, NOW))
+    (tmp_path / "etc" / "gres.conf").write_text("NodeName=n[01-04] Name=gpu Type=a100 File=/dev/nvidia[0-3]\n")
+
+    by_file = held(slurm.poll(GPUS, NOW + 1))
+
+    assert on_bus == {("GPU-0", "4711"): 1.0}
+    assert by_file == {("GPU-3", "4711"): 1.0}
+
+
+def test_jobs_that_share_a_gpu_have_their_share_of_it(fake, books):
+    fake.node(gres="gpu:a100:4,shard:a100:32", used="shard:a100:6(2/8,4/8,0/8,0/8)")
+    fake.job(job_2405(job_id=1, gres_detail=["shard:a100:2(2/8,0/8,0/8,0/8)"]))
+    fake.job(job_2405(job_id=2, gres_detail=["shard:a100:4(0/8,4/8,0/8,0/8)"]))
+    fake.job(job_2405(job_id=3, gres_detail=["shard:a100:3(IDX:1)"]))  # before 23.11
+    fake.job(job_2405(job_id=4, gres_detail=["shard:a100:9(IDX:2-3)"]))  # which has how many of the nine is not said
+
+    shares = held(books().poll(GPUS, NOW))
+
+    assert shares == {("GPU-0", "1"): 0.25, ("GPU-1", "2"): 0.5, ("GPU-1", "3"): 0.375, ("GPU-2", "4"): None, ("GPU-3", "4"): None}
+
+
+def test_a_job_may_have_several_resources(fake, books):
+    fake.job(job_2405(gres_detail=["gpu:a100:1(IDX:0),gpu:v100:1(IDX:3),craynetwork:1"]))
+
+    assert held(books().poll(GPUS, NOW)) == {("GPU-0", "4711"): 1.0, ("GPU-3", "4711"): 1.0}
+
+
+def test_mig_instances_are_counted_as_slurm_counts_them(fake, books):
+    fake.node(gres="gpu:1g.10gb:2,gpu:a100:3")
+    fake.job(job_2405(gres_detail=["gpu:1g.10gb:1(IDX:1)"]))
+    instances = [GPUInfo("MIG-a", parent_uuid="GPU-0"), GPUInfo("MIG-b", parent_uuid="GPU-0")]
+
+    assert held(books().poll([*GPUS, *instances], NOW)) == {("MIG-b", "4711"): 1.0}
+
+
+def test_an_exclusive_job_holds_all_gpus_whether_it_asked_for_them_or_not(fake, books):
+    fake.job(job_2405(exclusive=["true"], gres_detail=[]))
+
+    assert held(books().poll(GPUS, NOW)) == {(f"GPU-{place}", "4711"): 1.0 for place in range(4)}
+
+
+def test_a_job_without_gpus_holds_none(fake, books):
+    fake.job(job_2405(gres_detail=[]))
+
+    holdings = books().poll(GPUS, NOW)
+
+    assert (list(holdings.jobs), list(holdings.allocations)) == ([], [])
+
+
+def test_a_completing_job_still_holds_and_then_its_outcome_is_told_once(fake, books):
+    slurm = books()
+    fake.job(job_2405())
+    slurm.poll(GPUS, NOW)
+    fake.job(job_2405(job_state=["FAILED", "COMPLETING"], end_time=number(1793699000)), state="COMPLETING")
+    ending = slurm.poll(GPUS, NOW + LIST_MS)
+    fake.job(job_2405(job_state=["FAILED"], end_time=number(1793699000)), state="FAILED")
+    fake.node(used="gpu:a100:0(IDX:N/A)")
+    ended = slurm.poll(GPUS, NOW + LIST_MS + 1)
+    after = slurm.poll(GPUS, NOW + LIST_MS + 2)
+
+    assert set(held(ending)) == {("GPU-0", "4711"), ("GPU-1", "4711")}
+    assert (ended.jobs[0].state, ended.jobs[0].end_ms, list(ended.allocations)) == ("FAILED", 1_793_699_000_000, [])
+    assert list(after.jobs) == []
+
+
+def test_what_ended_before_the_agent_looked_is_left_alone(fake, books):
+    fake.job(job_2405(job_state=["COMPLETED"]), state="COMPLETED")
+
+    assert list(books().poll(GPUS, NOW).jobs) == []
+
+
+def test_a_requeued_job_is_asked_for_again(fake, books):
+    slurm = books()
+    fake.job(job_2405())
+    slurm.poll(GPUS, NOW)
+    fake.job(job_2405(restart_cnt=1, start_time=number(1793698000), gres_detail=["gpu:a100:2(IDX:2-3)"]), start="2026-11-03T09:26:40")
+
+    holdings = slurm.poll(GPUS, NOW + LIST_MS)
+
+    assert (holdings.jobs[0].restarts, holdings.jobs[0].start_ms) == (1, 1_793_698_000_000)
+    assert set(held(holdings)) == {("GPU-2", "4711"), ("GPU-3", "4711")}
+
+
+def test_a_task_of_an_array_and_a_part_of_a_heterogeneous_job_are_found_by_their_own_names(fake, books):
+    fake.job(job_2405(job_id=503, array_job_id=number(500), array_task_id=number(7), gres_detail=["gpu:1(IDX:0)"]), ask="500_7")
+    fake.job(job_2405(job_id=22, het_job_id=number(21), het_job_offset=number(1), gres_detail=["gpu:1(IDX:1)"]), ask="21+1")
+
+    holdings = books().poll(GPUS, NOW)
+
+    assert held(holdings) == {("GPU-0", "503"): 1.0, ("GPU-1", "22"): 1.0}
+    assert sorted(job.key for job in holdings.jobs) == ["slurm/della/22", "slurm/della/503"]
+
+
+def test_a_sluid_leads_to_the_job(fake, books):
+    fake.job(job_2405(sluid="s5K1KKYAYG5D00"))
+
+    assert books().poll(GPUS, NOW).aliases == {"4711": "slurm/della/4711", "s5K1KKYAYG5D00": "slurm/della/4711"}
+
+
+def test_a_quiet_node_costs_one_small_question(fake, books):
+    fake.job(job_2405())
+    slurm = books()
+    slurm.poll(GPUS, NOW)
+    fake.calls()
+
+    slurm.poll(GPUS, NOW + LIST_MS - 1)
+
+    assert [call.partition(" tz=")[0] for call in fake.calls()] == ["scontrol -d -o show node n01"]
+
+
+@pytest.mark.parametrize("change", ["used", "cgroup v1", "cgroup v2", "file", "time"])
+def test_the_queue_is_read_again_when_something_changed(fake, books, tmp_path, change):
+    fake.job(job_2405())
+    slurm = books()
+    slurm.poll(GPUS, NOW)
+    fake.calls()
+    if change == "used":
+        fake.node(used="gpu:a100:3(IDX:0-2)")
+    if change == "cgroup v1":
+        (tmp_path / "cgroup" / "devices" / "slurm_n01" / "uid_1000" / "job_5").mkdir(parents=True)
+    if change == "cgroup v2":
+        (tmp_path / "cgroup" / "system.slice" / "n01_slurmstepd.scope" / "job_5").mkdir(parents=True)
+    if change == "file":
+        (tmp_path / "gpustat").mkdir()
+        (tmp_path / "gpustat" / "2").write_text("4711 1000\n")
+
+    slurm.poll(GPUS, NOW + (LIST_MS if change == "time" else 1))
+
+    assert any(call.startswith("squeue -h -a -t all -w n01") for call in fake.calls())
+
+
+def test_commands_run_in_utc_and_without_the_agents_own_environment(fake, books):
+    books().poll(GPUS, NOW)
+
+    assert all(call.endswith("tz=UTC secret=") for call in fake.calls())
+
+
+def test_a_drained_node_says_why_and_a_good_one_that_it_is(fake, books):
+    slurm = books()
+    good = slurm.poll(GPUS, NOW)
+    fake.node(state="IDLE+DRAIN", reason="ECC errors")
+
+    assert (good.drained, slurm.poll(GPUS, NOW + 1).drained) == ("", "drain: ECC errors")
+
+
+def test_what_the_queue_waits_for_is_counted_and_kept_for_a_while(fake, books):
+    lines = [
+        f"{'Resources':<40}{'cpu=8,mem=1G,gres/gpu=4':<200}",
+        f"{'Priority':<40}{'cpu=8,mem=1G,gres/gpu:a100=2':<200}",
+        f"{'Dependency':<40}{'cpu=8,gres/gpu=64':<200}",
+        f"{'JobHeldUser':<40}{'cpu=8,gres/gpu=64':<200}",
+        f"{'Resources':<40}{'cpu=8,mem=1G':<200}",
+    ]
+    fake.say("pending", "\n".join(lines) + "\n")
+    slurm = books()
+    first = slurm.poll(GPUS, NOW).pending_gpus
+    fake.say("pending", "")
+
+    assert first == 6
+    assert slurm.poll(GPUS, NOW + PENDING_MS - 1).pending_gpus == 6
+    assert slurm.poll(GPUS, NOW + PENDING_MS).pending_gpus == 0
+
+
+def test_a_queue_that_can_not_be_counted_is_not_empty(fake, books):
+    fake.unsay("pending")
+
+    assert books().poll(GPUS, NOW).pending_gpus is None
+
+
+def test_a_controller_that_is_down_is_said_and_is_not_an_empty_node(fake, books):
+    fake.say("down", "")
+
+    with pytest.raises(SchedulerError, match="Unable to contact slurm controller"):
+        books().poll(GPUS, NOW)
+
+
+def test_a_command_that_hangs_is_ended(fake, books):
+    fake.say("hangs", "")
+    began = time.monotonic()
+
+    with pytest.raises(SchedulerError, match="did not answer"):
+        books(timeout_s=0.1).poll(GPUS, NOW)
+
+    assert time.monotonic() - began < 2
+
+
+def test_a_command_that_never_stops_talking_is_ended(fake, monkeypatch):
+    monkeypatch.setattr(slurm_command, "MAX_BYTES", 100_000)
+    fake.say("floods", "")
+
+    with pytest.raises(CommandError, match="printed more than 100000 bytes"):
+        Commands(fake.environment, folders=()).run("squeue")
+
+
+def test_a_host_without_slurm_says_so(tmp_path):
+    with pytest.raises(CommandError, match="squeue is not installed"):
+        Commands({"PATH": str(tmp_path)}, folders=()).run("squeue")
+
+
+def test_the_name_that_slurm_knows_is_found_and_kept(fake, books):
+    slurm = books(nodes=["n01.cluster.local", "n01"])
+    slurm.poll(GPUS, NOW)
+    fake.calls()
+    slurm.poll(GPUS, NOW + 1)
+
+    assert [call.partition(" tz=")[0] for call in fake.calls()] == ["scontrol -d -o show node n01"]
+
+
+def test_a_host_that_is_no_node_is_an_error(books):
+    with pytest.raises(SchedulerError, match="no node called login or login1"):
+        books(nodes=["login", "login1"]).poll(GPUS, NOW)
+
+
+def test_a_gpu_that_fell_off_the_bus_moves_nobodys_hours(fake, books):
+    fake.job(job_2405(gres_detail=["gpu:a100:1(IDX:3)"]))
+    slurm = books()
+    before = held(slurm.poll(GPUS, NOW))
+    lost = GPUS[:1] + GPUS[2:]
+
+    assert before == held(slurm.poll(lost, NOW + 1)) == {("GPU-3", "4711"): 1.0}
+    with pytest.raises(SchedulerError, match="grants 4 GPUs here, the driver shows 3"):
+        books().poll(lost, NOW)
+
+
+def test_a_number_without_an_index_is_not_guessed(fake, books):
+    fake.job(job_2405(gres_detail=["gpu:a100:2(IDX:N/A)"]))
+
+    with pytest.raises(SchedulerError, match="does not say which 2 gpu job 4711 holds"):
+        books().poll(GPUS, NOW)
+
+
+def test_a_number_that_is_all_of_them_needs_no_index(fake, books):
+    fake.job(job_2405(gres_detail=["gpu:a100(CNT:4)"]))
+
+    assert len(held(books().poll(GPUS, NOW))) == 4
+
+
+@pytest.mark.parametrize("answer", ["4711|4711|RUNNING", "error: squeue is confused", "4711|4711;reboot|RUNNING|x"])
+def test_a_list_that_is_not_understood_is_an_error(fake, books, answer):
+    fake.say("list", answer + "\n")
+
+    with pytest.raises(SchedulerError, match="not understood"):
+        books().poll(GPUS, NOW)
+
+
+def test_a_job_that_is_forgotten_between_two_questions_is_left_out(fake, books):
+    fake.say("list", "4711|4711|RUNNING|2026-11-03T09:00:00\n")
+
+    assert list(books().poll(GPUS, NOW).jobs) == []
+
+
+def write_claim(path, text, *, at_ms=NOW):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    os.utime(path, (at_ms / 1000, at_ms / 1000))
+
+
+def test_the_prologs_file_says_which_gpu_and_slurm_everything_else(fake, books, tmp_path):
+    fake.job(job_2405(gres_detail=["gpu:a100:1(IDX:0)"]))
+    fake.job(job_2405(job_id=5, name="other", gres_detail=["gpu:a100:1(IDX:1)"]))
+    write_claim(tmp_path / "gpustat" / "GPU-3", "4711 1000\n")
+    write_claim(tmp_path / "gpustat" / "1", "4711 1000\n")
+
+    holdings = books().poll(GPUS, NOW)
+
+    assert held(holdings) == {("GPU-0", "4711"): 1.0, ("GPU-3", "4711"): 1.0, ("GPU-1", "4711"): 1.0}
+    assert [job.name for job in holdings.jobs] == ["train"]
+
+
+def test_files_alone_do_while_the_controller_is_down(fake, books, tmp_path):
+    slurm = books()
+    slurm.poll(GPUS, NOW)
+    fake.say("down", "")
+    write_claim(tmp_path / "gpustat" / "2", "4712 4000000000\n", at_ms=NOW + 5000)
+
+    holdings = slurm.poll(GPUS, NOW + 10_000)
+
+    assert held(holdings) == {("GPU-2", "4712"): 1.0}
+    assert (holdings.jobs[0].key, holdings.jobs[0].user, holdings.jobs[0].state) == ("slurm/della/4712", "4000000000", "RUNNING")
+    assert (holdings.drained, holdings.pending_gpus) == (None, None)
+
+
+def test_a_host_without_slurms_commands_has_its_files(tmp_path):
+    write_claim(tmp_path / "gpustat" / "0", "4711 0\n")
+    files = HPCFiles(str(tmp_path / "gpustat"), [])
+    slurm = Slurm(["n01"], cluster="tiger", commands=Commands({}, folders=()), files=files, conf_folders=[], cgroup_root=str(tmp_path))
+
+    holdings = slurm.poll(GPUS, NOW)
+
+    assert (holdings.jobs[0].key, holdings.jobs[0].user) == ("slurm/tiger/4711", "root")
+
+
+def test_a_cluster_whose_name_nobody_tells_is_not_guessed(fake, books, tmp_path):
+    fake.say("down", "")
+    write_claim(tmp_path / "gpustat" / "0", "4711 0\n")
+
+    with pytest.raises(SchedulerError, match="Unable to contact"):
+        books().poll(GPUS, NOW)
+    (tmp_path / "etc" / "slurm.conf").write_text("# ClusterName=old\nClusterName=tiger\n")
+
+    assert books().poll(GPUS, NOW).jobs[0].key == "slurm/tiger/4711"
+
+
+@pytest.mark.parametrize(("age_ms", "holds"), [(STALE_MS - 1, True), (STALE_MS, False), (STALE_MS + 1, False)])
+def test_a_file_that_an_epilog_left_behind_holds_nothing(fake, books, tmp_path, age_ms, holds):
+    fake.node(used="gpu:a100:0(IDX:N/A)")
+    write_claim(tmp_path / "gpustat" / "0", "4711 1000\n", at_ms=NOW - age_ms)
+
+    assert bool(books().poll(GPUS, NOW).allocations) is holds
+
+
+def test_dcgms_mapping_counts_as_the_driver_does_and_may_name_several_jobs(fake, books, tmp_path):
+    (tmp_path / "etc").mkdir(exist_ok=True)
+    (tmp_path / "etc" / "gres.conf").write_text("Name=gpu File=/dev/nvidia[0-3]\n")
+    write_claim(tmp_path / "dcgm" / "0", "1\n2\n2\n\n")
+    write_claim(tmp_path / "dcgm" / "3", "")
+    write_claim(tmp_path / "dcgm" / "1.7", "3\n")
+    instance = GPUInfo("MIG-7", parent_uuid="GPU-1", gpu_instance=7)
+    fake.node(gres="gpu:4")
+
+    holdings = books().poll([*GPUS, instance], NOW)
+
+    assert held(holdings) == {("GPU-0", "1"): None, ("GPU-0", "2"): None, ("MIG-7", "3"): 1.0}
+
+
+@pytest.mark.parametrize("name", ["..", "GPU-0; reboot", "x", "-1", "0.x", "99999999999", "GPU-" + "a" * 200])
+def test_files_that_name_no_gpu_are_left_alone(fake, books, tmp_path, name):
+    if name != "..":
+        write_claim(tmp_path / "gpustat" / name, "4711 1000\n")
+
+    assert list(books().poll(GPUS, NOW).allocations) == []
+
+
+@pytest.mark.parametrize("text", ["", "\n", "rm -rf /", "-5 3", "1" * 5000])
+def test_a_file_without_a_job_claims_nothing(fake, books, tmp_path, text):
+    write_claim(tmp_path / "gpustat" / "0", text)
+
+    assert list(books().poll(GPUS, NOW).allocations) == []
