@@ -150,7 +150,8 @@ class Device:
 
     def _costly(self, now_ms: int) -> Tuple[Dict[str, float], fields.Fields]:
         """Averages by column, and what the fields say besides."""
-        means = {} if self._reader is None or self._target is None else self._reader.means(self._target, now_ms)
+        # a card that is cut has no averages of its own: they are its instances'
+        means = {} if self._is_cut or self._reader is None or self._target is None else self._reader.means(self._target, now_ms)
         told = self._fields.read(self.capabilities, self.handle)
         self.events += self._health.events(self.info.uuid, now_ms, told)
         means.update(told.means)
@@ -184,8 +185,9 @@ class Device:
             elif self._reader is not None and one.gpm is not None:
                 self._reader.free(one.gpm)
         self.instances = found
-        if self._is_cut:  # the whole card's averages are its instances', and not its own
-            self.capabilities.shut("gpm", "not_supported")
+        if self._is_cut:
+            if self._reader is not None:
+                self.capabilities.shut("gpm", "not_supported")
             self._lists.forget()
 
     def _new_capabilities(self) -> Capabilities:

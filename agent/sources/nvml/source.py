@@ -34,12 +34,13 @@ class NVMLSource:
         self._events: List[Event] = []
         self._now_ms = 0
         self._trouble: Optional[str] = None  # the event kind that was told last; None: the driver is well
+        self._is_open = False
         self._count = 0
         self._looked_ms: Optional[int] = None
         self._held_cards: FrozenSet[str] = frozenset()
         self._watch = XIDWatch(self._nvml)
-        self._start()
         try:
+            self._start()
             self._find()
         except SourceError:
             self.close()
@@ -91,10 +92,13 @@ class NVMLSource:
 
     def close(self) -> None:
         """Lets go of everything of the driver, so that it can be unloaded; the library itself stays mapped."""
+        if not self._is_open:
+            return  # a second shutdown would close the library under a source that was opened since
         for device in self._devices.values():
             device.free()
         if not self._watch.close():
             return  # a call hangs in the driver: shutting down under it would take this process with it
+        self._is_open = False
         try:
             self._nvml.nvmlShutdown()
         except self._nvml.NVMLError:
@@ -103,6 +107,7 @@ class NVMLSource:
     def _start(self) -> None:
         try:
             self._nvml.nvmlInit()
+            self._is_open = True
             # NVML may answer nvmlInit from memory: only a call to the driver shows that it is there
             self._nvml.nvmlDeviceGetCount()
         except self._nvml.NVMLError as error:

@@ -64,9 +64,10 @@ class XIDWatch:
             self._thread.join(timeout=WAIT_MS / 1000 + 0.5)
             if self._thread.is_alive():
                 return False
-        if self._set is not None:
+        lent, self._set, self._thread = self._set, None, None
+        if lent is not None:
             try:
-                self._nvml.nvmlEventSetFree(self._set)
+                self._nvml.nvmlEventSetFree(lent)
             except self._nvml.NVMLError:
                 return True
         return True

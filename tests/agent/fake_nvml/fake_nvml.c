@@ -99,7 +99,7 @@ static ret_t error_of(const char *function, int index) {
 #define UNCUT(device) { WHOLE(device) if (number("mig", index_of(device), 0)) return NOT_SUPPORTED; }
 
 ret_t nvmlInitWithFlags(unsigned int flags) { (void)flags; GUARD(-1) return OK; }
-ret_t nvmlShutdown(void) { return OK; }
+ret_t nvmlShutdown(void) { GUARD(-1) return OK; }
 
 const char *nvmlErrorString(ret_t code) {
     static char text[32];
