@@ -93,6 +93,7 @@ class Sampler:
         self._lost: Set[str] = set()  # GPUs told lost, by whatever source
         self._window_end_ms: Optional[int] = None
         self._retry_at = self._retry_s = 0.0
+        self._is_drained: Optional[bool] = None  # None: not told yet
         self._trouble: Optional[str] = None  # the event kind last told of the driver; None: nothing yet
         self._is_open: Optional[bool] = None  # None: not tried yet
         self._released_until: Optional[float] = None
@@ -192,12 +193,23 @@ class Sampler:
             for oldest in sorted(self._held)[:-MAX_HELD]:
                 del self._held[oldest]
             self._statuses = workload.sources
+        self._tell_drain(workload.drained, end_ms)
         try:
             self._refresh_gpus()
         except DriverChangedError:
             raise
         except SourceError as error:
             self._lose(end_ms, error)
+
+    def _tell_drain(self, reason: Optional[str], now_ms: int) -> None:
+        """Says once that the scheduler took the node out of service or back; nothing while its books do not say.
+
+        The first word after a start is told either way: it may have changed while no agent was there to see it.
+        """
+        if reason is None or bool(reason) == self._is_drained:
+            return
+        self._is_drained = bool(reason)
+        self._note(Event(now_ms, "drained" if reason else "resumed", text=reason))
 
     def _is_released(self) -> bool:
         until = self._released_until
