@@ -10,20 +10,20 @@ from agent.host import boot_start_ms, kernel_boot_id
 from agent.reading import Job, Source, Workloads
 from agent.spool import Identity
 from agent.workloads import Resolver
+from agent.workloads.detect import Place, open_schedulers
 
 
 def workloads(chosen: Config) -> Callable[[Source], Workloads]:
     """Who is asked for the jobs: a source that knows who holds its GPUs, else the host."""
-    job = None if chosen.job is None else _declared(chosen.job)
-
-    host: List[Workloads] = []  # one for the process's life: it has threads, and remembers since when who holds what
-
-    def of_host() -> Workloads:
-        if not host:
-            host.append(Resolver(node=chosen.node, declared=job))
-        return host[0]
+    host: List[Resolver] = []  # one for the process's life: it has threads, and remembers since when who holds what
 
     def choose(source: Source) -> Workloads:
+        def of_host() -> Workloads:
+            if not host:
+                host.append(_resolver(chosen))
+            host[0].begin(source.gpus())
+            return host[0]
+
         own: Optional[Callable[[Callable[[], Workloads]], Workloads]] = getattr(source, "workloads", None)
         return of_host() if own is None else own(of_host)
 
@@ -39,6 +39,18 @@ def identity(spool_id: str) -> Identity:
     """One spool's life within one boot of the kernel; without a kernel that says, this start's."""
     boot = kernel_boot_id() or uuid.uuid4().hex
     return Identity("%s-%s" % (boot, spool_id[:12]), boot_start_ms() or int(time.time() * 1000))
+
+
+def _resolver(chosen: Config) -> Resolver:
+    """A declared job holds everything, so nobody else's books are read."""
+    place = Place(chosen.node, chosen.cluster, chosen.proc_root)
+    return Resolver(
+        node=chosen.node,
+        schedulers=[] if chosen.job is not None else open_schedulers(chosen.jobs, place),
+        cluster=chosen.cluster,
+        declared=None if chosen.job is None else _declared(chosen.job),
+        proc_root=chosen.proc_root,
+    )
 
 
 def _declared(job: JobOptions) -> Job:

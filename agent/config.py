@@ -19,11 +19,13 @@ from agent.wire import JOB_KINDS, MAX_LABELS, MAX_TEXT
 SOURCES = ("auto", "nvml", "nvidia-smi")
 SOURCE_PREFIXES = ("simulated:", "replay:")
 EXPORTER = "dcgm="
+JOB_SOURCES = ("auto", "slurm", "kubernetes", "docker", "process")
 PREFIX = "FLEETWATCH_"
 TOKEN_FILE = PREFIX + "TOKEN_FILE"
 MIN_FLUSH_S, MAX_FLUSH_S = 1, 300
 MIN_RELEASE_MIN, MAX_RELEASE_MIN = 1, 120
 MIN_SPOOL_MB, MAX_SPOOL_MB = 1, 1_000_000
+_CLUSTER = re.compile(r"[^\x00-\x20\x7f/]{1,128}")
 _NODE = re.compile(r"[^\x00-\x20\x7f/?#]{1,253}")
 MAX_TOKEN_FILE = 4096
 _TOKEN = re.compile(r"[\x21-\x7e]{1,512}")
@@ -60,6 +62,9 @@ class Config:
     spool_bytes: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
     record: Optional[Path] = None
+    jobs: Tuple[str, ...] = ("auto",)  # of JOB_SOURCES: whose books are read
+    cluster: str = ""  # as job keys name it, where the scheduler itself has no name for it
+    proc_root: str = "/proc"  # where the host's is mounted
     job: Optional[JobOptions] = None
     files: Tuple[Path, ...] = ()
     gpus: int = 1
@@ -106,6 +111,9 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Config:
         spool_bytes=_whole("--spool-mb", value("spool_mb") or "512", MIN_SPOOL_MB, MAX_SPOOL_MB) * 1024 * 1024,
         labels=_labels(value("labels")),
         record=Path(str(given["record"])) if given.get("record") else None,
+        jobs=_job_sources(value("jobs") or "auto"),
+        cluster=_cluster(value("cluster")),
+        proc_root=_proc_root(value("proc_root")),
         job=_job(given),
         files=tuple(Path(name) for name in given.get("files", ())),
         gpus=_whole("--gpus", given.get("gpus") or "1", 1, 1024),
@@ -133,6 +141,7 @@ def _parser() -> _Parser:
     run = commands.add_parser("run", help="the daemon: read, keep, send, until it is told to stop")
     _add_hub_flags(run)
     _add_source_flag(run)
+    _add_host_flags(run)
     _add_job_flags(run)
     run.add_argument("--flush-s", metavar="S", help="seconds between batches, 1 to 300 (30; the hub may ask for another)")
     run.add_argument("--release-min", metavar="MIN", help="how long SIGUSR1 lets go of the driver, for a GPU reset or rmmod nvidia (5)")
@@ -146,6 +155,7 @@ def _parser() -> _Parser:
     for command in (once, check):
         command.add_argument("--node", metavar="NAME", help="this node's name (the host name)")
         _add_source_flag(command)
+        _add_host_flags(command)
     replay = commands.add_parser("replay", help="send a recorded log through the real pipeline")
     replay.add_argument("files", nargs="+", metavar="FILE", help="CSV of nvidia-smi --query-gpu, or a recording of run --record")
     _add_hub_flags(replay)
@@ -169,6 +179,12 @@ def _add_source_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", metavar="S", help="auto | nvml | nvidia-smi | dcgm=URL | simulated:SPEC | replay:FILE (auto)")
 
 
+def _add_host_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--jobs", metavar="LIST", help="whose books are read: auto, or some of slurm,kubernetes,docker,process (auto)")
+    parser.add_argument("--cluster", metavar="C", help="the cluster's name in job keys, where its scheduler has none (default)")
+    parser.add_argument("--proc-root", metavar="DIR", help="where the host's /proc is mounted, in a container (/proc)")
+
+
 def _add_job_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--job", metavar="KEY", help="declare one job that holds all GPUs")
     parser.add_argument("--user", metavar="U", help="the declared job's owner")
@@ -178,6 +194,7 @@ def _add_job_flags(parser: argparse.ArgumentParser) -> None:
 
 _VARIABLES = (
     "SERVER", "TOKEN", "TOKEN_FILE", "NODE", "SOURCE", "FLUSH_S", "SPOOL", "SPOOL_MB", "CA_FILE", "LABELS", "RELEASE_MIN",
+    "JOBS", "CLUSTER", "PROC_ROOT",
 )  # fmt: skip
 
 
@@ -202,6 +219,27 @@ def _source(text: str) -> str:
         return text
     known = "auto, nvml, nvidia-smi, dcgm=http://HOST:9400/metrics, simulated:SPEC or replay:FILE"
     raise ConfigError("--source is %r, expected %s" % (text, known))
+
+
+def _job_sources(text: str) -> Tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if any(name not in JOB_SOURCES for name in names) or ("auto" in names and len(names) > 1):
+        raise ConfigError("--jobs is %r, expected auto, or some of %s" % (text, ",".join(JOB_SOURCES[1:])))
+    return names
+
+
+def _cluster(text: Optional[str]) -> str:
+    if text is not None and (_CLUSTER.fullmatch(text) is None or not text.isprintable()):
+        raise ConfigError("--cluster is %r, expected 1 to 128 characters without spaces and '/'" % text)
+    return text or ""
+
+
+def _proc_root(text: Optional[str]) -> str:
+    if text is None:
+        return "/proc"
+    if not os.path.exists(os.path.join(text, "stat")):
+        raise ConfigError("--proc-root is %r, and no /proc is mounted there" % text)
+    return text
 
 
 def _server(text: Optional[str]) -> str:

@@ -5,7 +5,7 @@ import random
 import signal
 from pathlib import Path
 
-from agent import batch
+from agent import batch, memory
 from agent.assembly import hub, identity, workloads
 from agent.clock import Clock
 from agent.config import SOURCES, Config
@@ -36,10 +36,11 @@ def run(chosen: Config) -> int:
         pump = Pump(spool, hub(chosen).send, flush_s=chosen.flush_s)
         sender = batch.Sender(chosen.node, spool.identity.boot_id, spool.identity.boot_start_ms, WINDOW_S, chosen.labels)
         phase_ms, release_s = random.randrange(MAX_PHASE_MS), chosen.release_min * 60
-        loop = Loop(Parts(sender, sampler, spool, pump, HostReader(), clock, phase_ms, release_s))
+        loop = Loop(Parts(sender, sampler, spool, pump, HostReader(chosen.proc_root), clock, phase_ms, release_s))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: loop.stop())
         signal.signal(signal.SIGUSR1, lambda *_: loop.release())
+        memory.give_back()
         logging.info("agent started node=%s source=%s server=%s spool=%s", chosen.node, chosen.source, chosen.server, chosen.spool)
         must_restart = loop.run()
     finally:

@@ -51,7 +51,7 @@ def check(chosen: Config) -> int:
 def _one_window(chosen: Config, window_ms: int) -> Tuple[Sampler, Observed, int, HostReader]:
     """One window of this host: the one just past where time is simulated, else the next whole one. Raises SourceError."""
     clock = Clock()
-    host = HostReader()
+    host = HostReader(chosen.proc_root)
     is_simulated = chosen.source.startswith("simulated:")
     start_ms = clock.now_ms() // window_ms * window_ms + (-window_ms if is_simulated else window_ms)
     source = open_source(chosen.source, node=chosen.node, start_ms=start_ms - 2 * INTERVAL_MS)

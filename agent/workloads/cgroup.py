@@ -127,8 +127,7 @@ def _unit(paths: Sequence[str]) -> Optional[Owner]:
         user_id = _user_id(path)
         if matches:
             unit = _unescaped(matches[-1].group(1))
-            is_users_own = user_id is not None and unit.endswith(".service")
-            name = "user-%d-%s" % (user_id, unit) if is_users_own else unit
+            name = "user-%d-%s" % (user_id, unit) if user_id is not None and unit.endswith(".service") else unit
             return Owner("systemd", name, user_id=user_id, path=path[: matches[-1].end()])
         if user_id is not None:
             return Owner("systemd", "user-%d.slice" % user_id, user_id=user_id)

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
-from typing import Callable, Optional, Sequence
+from typing import Callable, FrozenSet, Optional, Sequence
 
 from agent.reading import GPUInfo, Holdings, Scheduler, SchedulerError, SourceStatus
 
@@ -40,9 +40,11 @@ class Poller:
         self.kind = scheduler.kind
         self._scheduler, self._now_ms, self._clock_s = scheduler, now_ms, clock_s
         self._mutex = threading.Lock()
-        self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._is_stopped = False
         self._thread: Optional[threading.Thread] = None
         self._gpus: Sequence[GPUInfo] = ()
+        self._answered_about: FrozenSet[str] = frozenset()
         self._known: Optional[Holdings] = None
         self._answered_s, self._seen_ms = 0.0, 0
         self._trouble = ""
@@ -51,6 +53,8 @@ class Poller:
         """The last answer; the next question is about these GPUs. Never waits."""
         with self._mutex:
             self._gpus = gpus
+            if self._known is not None and not self._is_about(gpus):
+                self._wake.set()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="jobs-" + self.kind, daemon=True)
                 self._thread.start()
@@ -58,28 +62,32 @@ class Poller:
 
     def stop(self) -> None:
         """No further question is asked; one under way ends by itself."""
-        self._stop.set()
+        self._is_stopped = True
+        self._wake.set()
 
     def ask(self) -> None:
         """One question, now, in the caller's thread."""
+        gpus = self._gpus
         try:
-            holdings = self._scheduler.poll(self._gpus, self._now_ms())
+            holdings = self._scheduler.poll(gpus, self._now_ms())
         except SchedulerError as error:
             self._complain(str(error) or type(error).__name__)
         except Exception as error:  # the top of a thread's loop: a bug in one reader must not end its questions
             log.exception("the scheduler's answer was not understood kind=%s", self.kind)
             self._trouble = repr(error)
         else:
-            self._take(holdings)
+            self._take(holdings, gpus)
 
     def _run(self) -> None:
-        while not self._stop.is_set():
+        while not self._is_stopped:
             began_s = self._clock_s()
+            self._wake.clear()
             self.ask()
-            self._stop.wait(max(MIN_PAUSE_S, began_s + self._scheduler.interval_s - self._clock_s()))
+            self._wake.wait(max(MIN_PAUSE_S, began_s + self._scheduler.interval_s - self._clock_s()))
 
-    def _take(self, holdings: Holdings) -> None:
+    def _take(self, holdings: Holdings, gpus: Sequence[GPUInfo]) -> None:
         with self._mutex:
+            self._answered_about = frozenset(gpu.uuid for gpu in gpus)
             self._known, self._answered_s, self._seen_ms = holdings, self._clock_s(), self._now_ms()
         if self._trouble:
             log.info("the scheduler answers again kind=%s", self.kind)
@@ -93,6 +101,11 @@ class Poller:
     def _answer(self) -> Answer:
         if self._known is None:
             return Answer(SourceStatus(self.kind, ok=False))
-        is_fresh = self._clock_s() - self._answered_s < FRESH_INTERVALS * self._scheduler.interval_s
+        age_s = self._clock_s() - self._answered_s
+        is_fresh = age_s < FRESH_INTERVALS * self._scheduler.interval_s and self._is_about(self._gpus)
         status = SourceStatus(self.kind, ok=is_fresh, seen_ms=self._seen_ms)
         return Answer(status, self._known if is_fresh else None, self._known)
+
+    def _is_about(self, gpus: Sequence[GPUInfo]) -> bool:
+        """False where there is a GPU that the last answer could not know: one plugged in, a new MIG instance."""
+        return self._answered_about.issuperset(gpu.uuid for gpu in gpus)

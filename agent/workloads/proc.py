@@ -1,43 +1,48 @@
-"""What /proc says of a process: who it is, and by its control group to which job or container it belongs.
+"""What /proc says of a process: who it is, whose, and by its control group to which job or container it belongs.
 
-Never the command line or the environment: they hold secrets.
+Never more of its environment than the listed variables, never its command line: they hold secrets.
 """
 
 import os
 import pwd
 import re
-from dataclasses import dataclass
-from typing import List, Optional, Pattern, Tuple
+from dataclasses import dataclass, field
+from typing import Callable, Dict, List, Mapping, Optional, Tuple
+
+from agent import procfs
+from agent.workloads import environment, programs
+from agent.workloads.cgroup import MAX_BYTES, Owner, owner_of
+from agent.workloads.poller import elapsed_s
 
 DEAD_STATES = ("Z", "X")  # a zombie holds no context that anybody uses
 STUCK_STATE = "D"
+# Control group, user and title are read again after a minute: schedulers adopt processes that are already running
+# (pam_slurm_adopt, systemd-run), and servers give themselves a title when they are up.
+IDENTITY_S = 60.0
+NAMES_S = 3600.0
+# Between this file and a thread's own: comm (2), state, ppid, ... utime (14), stime (15), ... starttime (22): proc(5)
+_PPID, _UTIME, _STIME, _START = 1, 11, 12, 19
+
+Identity = Tuple[int, int]  # pid, start in ticks: within one boot
 
 
 @dataclass(frozen=True)
-class Owner:
-    """To whom a control group belongs: `kind` is docker, podman, kubernetes, slurm; `id` the job's or container's."""
+class Stat:
+    """One line of /proc/<pid>/stat; times are in ticks, the start since boot, the CPU's of this process alone."""
 
-    kind: str
-    id: str
-
-
-# In this order: Slurm before containers (pyxis and enroot run inside Slurm), pods before the containers they are made
-# of. Never a bare hex string: it may be anything. Examples: domain notes on cgroup v1, v2, systemd and cgroupfs drivers.
-PATTERNS: Tuple[Tuple[str, Pattern[str]], ...] = (
-    ("slurm", re.compile(r"slurmstepd\.scope/job_(\d+)")),
-    ("slurm", re.compile(r"slurmstepd\.scope/(s[0-9A-HJKMNP-TV-Z]{13})(?=/|$)")),  # Slurm >= 26.05: the SLUID
-    ("slurm", re.compile(r"/slurm(?:_[^/]+)?/(?:.*/)?job_(\d+)")),
-    ("kubernetes", re.compile(r"pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})(?=[/.]|$)")),
-    ("docker", re.compile(r"docker[-/]([0-9a-f]{64})")),
-    ("podman", re.compile(r"libpod-(?:payload-)?([0-9a-f]{64})")),
-)
-# cgroup v1 names a path per controller; these are the ones that every job and container gets.
-V1_CONTROLLERS = ("devices", "memory", "cpu", "pids")
+    name: str
+    state: str
+    parent: int
+    cpu_ticks: int
+    start_ticks: int
 
 
 @dataclass(frozen=True)
 class ProcessFacts:
-    """A process of this host; (boot, pid, start_ticks) is its identity: pids are used again."""
+    """A process of this host; (boot, pid, start_ticks) is its identity: pids are used again.
+
+    `kind` is None where its program is not one that is known; `environment` holds only listed variables.
+    """
 
     pid: int
     start_ticks: int
@@ -45,87 +50,121 @@ class ProcessFacts:
     name: str
     state: str
     user: str
+    owner: Optional[Owner] = None
+    kind: Optional[str] = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> Identity:
+        """What no other process of this boot has."""
+        return (self.pid, self.start_ticks)
+
+
+@dataclass(frozen=True)
+class _Known:
+    read_s: float
+    started_ms: Optional[int]
+    user: str
     owner: Optional[Owner]
-
-
-def owner_of(cgroup: str) -> Optional[Owner]:
-    """The owner named in the text of /proc/<pid>/cgroup; None for a process of the host itself.
-
-    Where containers are nested the innermost one counts.
-    """
-    paths = _paths(cgroup)
-    for kind, pattern in PATTERNS:
-        for path in paths:
-            found = pattern.findall(path)
-            if found:
-                return Owner(kind, found[-1].replace("_", "-"))
-    return None
-
-
-def _paths(cgroup: str) -> List[str]:
-    """The paths to look at: that of v2, then those of the controllers that count, then the others."""
-    lines = [line.strip().split(":", 2) for line in cgroup.splitlines()]
-    entries = [(set(line[1].split(",")), line[2]) for line in lines if len(line) == 3]
-    first = [path for controllers, path in entries if controllers == {""}]
-    counted = [path for controllers, path in entries if controllers & set(V1_CONTROLLERS)]
-    return first + counted + [path for _, path in entries if path not in first and path not in counted]
+    kind: Optional[str]
+    environment: Mapping[str, str]
 
 
 class Proc:
     """The process table under `root`, which is /proc but in tests and in containers that mount the host's elsewhere."""
 
-    def __init__(self, root: str = "/proc") -> None:
-        self._root = root
+    def __init__(self, root: str = "/proc", *, clock_s: Callable[[], float] = elapsed_s) -> None:
+        self._root, self._clock_s = root, clock_s
         self._ticks_per_s = os.sysconf("SC_CLK_TCK")
+        self._known: Dict[Identity, _Known] = {}
+        self._users: Dict[int, Tuple[float, str]] = {}
 
     def boot_id(self) -> str:
         """This boot's id; "" where the kernel does not tell."""
-        return (self._read("sys", "kernel", "random", "boot_id") or "").strip()
+        return (procfs.read(os.path.join(self._root, "sys/kernel/random/boot_id")) or "").strip()
 
     def facts(self, pid: int) -> Optional[ProcessFacts]:
         """The process; None when it is gone, hidden (hidepid), or of another pid namespace."""
-        stat = self._read(str(pid), "stat")
-        parsed = _parse_stat(stat) if stat else None
-        if parsed is None:
+        stat = read_stat(os.path.join(self._root, str(pid)))
+        if stat is None:
             return None
-        name, state, start_ticks = parsed
+        known = self._identified(pid, stat.start_ticks)
         return ProcessFacts(
-            pid=pid,
-            start_ticks=start_ticks,
-            started_ms=self._started_ms(start_ticks),
-            name=name,
-            state=state,
-            user=_user(self._read(str(pid), "status") or ""),
-            owner=owner_of(self._read(str(pid), "cgroup") or ""),
+            pid,
+            stat.start_ticks,
+            known.started_ms,
+            stat.name,
+            stat.state,
+            known.user,
+            known.owner,
+            known.kind,
+            known.environment,
         )
 
+    def forget_others(self, identities: List[Identity]) -> None:
+        """Keeps what is known of these processes only."""
+        self._known = {identity: self._known[identity] for identity in identities if identity in self._known}
+
+    def _identified(self, pid: int, start_ticks: int) -> _Known:
+        now_s = self._clock_s()
+        known = self._known.get((pid, start_ticks))
+        if known is not None and now_s - known.read_s < IDENTITY_S:
+            return known
+        owner = owner_of(procfs.read(os.path.join(self._root, str(pid), "cgroup"), MAX_BYTES) or "")
+        # the environment is that of the start and never changes (proc(5))
+        variables = environment.read(self._root, pid) if known is None else known.environment
+        fresh = _Known(
+            now_s,
+            self._started_ms(start_ticks) if known is None else known.started_ms,
+            self._user(pid, owner),
+            owner,
+            programs.read(self._root, pid) or ("interactive" if environment.NOTEBOOK in variables else None),
+            variables,
+        )
+        self._known[pid, start_ticks] = fresh
+        return fresh
+
     def _started_ms(self, start_ticks: int) -> Optional[int]:
-        found = re.search(r"^btime (\d+)$", self._read("stat") or "", re.MULTILINE)
+        found = re.search(r"^btime (\d+)$", procfs.read(os.path.join(self._root, "stat"), 1024 * 1024) or "", re.MULTILINE)
         return None if found is None else int(found.group(1)) * 1000 + start_ticks * 1000 // self._ticks_per_s
 
-    def _read(self, *parts: str) -> Optional[str]:
-        try:
-            with open(os.path.join(self._root, *parts), encoding="utf-8", errors="replace") as file:
-                return file.read()
-        except OSError:
-            return None
+    def _user(self, pid: int, owner: Optional[Owner]) -> str:
+        """The process's real user; behind sudo, the one whose session it is. "" where nobody says."""
+        status = procfs.read(os.path.join(self._root, str(pid), "status")) or ""
+        found = re.search(r"^Uid:\s+(\d{1,10})", status, re.MULTILINE)
+        uid = None if found is None else int(found.group(1))
+        if uid == 0 and owner is not None and owner.user_id is not None:
+            uid = owner.user_id
+        return "" if uid is None else self._user_name(uid)
+
+    def _user_name(self, uid: int) -> str:
+        """The user's name, looked up once an hour (it may be a question to a directory server); else his number."""
+        now_s = self._clock_s()
+        known_s, name = self._users.get(uid, (0.0, ""))
+        if not name or now_s - known_s >= NAMES_S:
+            name = self._look_up(uid) or str(uid)
+            self._users[uid] = (now_s, name)
+        return name
+
+    def _look_up(self, uid: int) -> Optional[str]:
+        """By this system's own means; where the process table is another system's, by that one's file of users."""
+        if uid == 0:
+            return "root"
+        if os.path.abspath(self._root) == "/proc":
+            try:
+                return pwd.getpwuid(uid).pw_name
+            except KeyError:
+                return None
+        lines = (procfs.read(os.path.join(self._root, "1/root/etc/passwd"), 1024 * 1024) or "").splitlines()
+        entries = (line.split(":") for line in lines)
+        return next((entry[0] for entry in entries if len(entry) > 2 and entry[2] == str(uid)), None)
 
 
-def _parse_stat(text: str) -> Optional[Tuple[str, str, int]]:
-    """(name, state, start in ticks since boot); the name stands in brackets and may hold brackets and spaces itself."""
-    before, bracket, after = text.rpartition(")")
+def read_stat(folder: str) -> Optional[Stat]:
+    """The stat of a process or a thread; None when it is gone. The name stands in brackets and may hold any character."""
+    before, bracket, after = (procfs.read(os.path.join(folder, "stat"), 4096) or "").rpartition(")")
     fields = after.split()
-    if not bracket or len(fields) < 20 or not fields[19].isdigit():
+    if not bracket or len(fields) <= _START or not all(fields[place].isdigit() for place in (_PPID, _UTIME, _STIME, _START)):
         return None
-    return before.partition("(")[2], fields[0], int(fields[19])
-
-
-def _user(status: str) -> str:
-    """The name of the process's real user; his number where this host does not know it (a container's)."""
-    found = re.search(r"^Uid:\s+(\d+)", status, re.MULTILINE)
-    if found is None:
-        return ""
-    try:
-        return pwd.getpwuid(int(found.group(1))).pw_name
-    except KeyError:
-        return found.group(1)
+    ticks = int(fields[_UTIME]) + int(fields[_STIME])
+    return Stat(before.partition("(")[2], fields[0], int(fields[_PPID]), ticks, int(fields[_START]))

@@ -1,26 +1,35 @@
-"""From the processes on the GPUs to who holds them: a declared job, containers, or bare processes."""
+"""From the processes on the GPUs and the schedulers' books to who holds which GPU."""
 
-from typing import Dict, List, Optional, Sequence, Set, Tuple
+from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from agent.reading import Allocation, GPUInfo, Job, Process, Processes, ProcessReading, Scheduler, SourceStatus, Workload
-from agent.workloads.docker import SOCKET, Docker
+from agent.workloads import environment
+from agent.workloads.facts import FactsReader, Member
+from agent.workloads.naming import SCHEDULERS, Books, Naming, books_of, with_hints
 from agent.workloads.poller import Poller
-from agent.workloads.proc import DEAD_STATES, STUCK_STATE, Proc, ProcessFacts
+from agent.workloads.proc import DEAD_STATES, STUCK_STATE, Identity, Proc, ProcessFacts
 
 # Waiting for a disk is state D too: only who stays in it this long hangs in the driver and holds nothing for anybody.
 STUCK_MS = 60_000
-# By the process's name alone; anything else is batch.
-KINDS = {
-    "jupyter-lab": "interactive", "jupyter-noteboo": "interactive", "jupyter-notebook": "interactive", "code-server": "interactive",
-    "rsession": "interactive", "vllm": "service", "VLLM::EngineCor": "service", "tritonserver": "service", "ollama": "service",
-    "text-generation": "service",
-}  # fmt: skip
 
-Identity = Tuple[int, int]  # pid, start in ticks
+Hold = Tuple[str, str]  # GPU uuid, job key
+
+
+class Found(NamedTuple):
+    """A process on a GPU; `facts` is None where /proc does not know it, `job` where it belongs to none."""
+
+    uuid: str
+    reading: ProcessReading
+    facts: Optional[ProcessFacts]
+    job: Optional[Job]
 
 
 class Resolver:
-    """Names who holds the GPUs of a host without a scheduler. Keeps only since when it saw each holder."""
+    """Names who holds the GPUs of this host.
+
+    Where a scheduler gives them out only its books make an allocation, and while they are silent nobody does; elsewhere
+    containers and processes hold what they use. A declared job holds everything.
+    """
 
     def __init__(
         self,
@@ -30,118 +39,149 @@ class Resolver:
         cluster: str = "",
         declared: Optional[Job] = None,
         proc_root: str = "/proc",
-        docker_socket: str = SOCKET,
     ) -> None:
-        self._node, self._cluster = node, cluster
-        self._pollers = [Poller(scheduler) for scheduler in schedulers]
         self._declared = declared
         self._proc = Proc(proc_root)
-        self._docker = Docker(docker_socket)
-        self._boot = self._proc.boot_id().replace("-", "")[:8]
-        self._seen_ms: Dict[Tuple[str, str], int] = {}  # (uuid, job key) -> start of the window that saw it first
+        self._facts = FactsReader(proc_root)
+        self._pollers = [Poller(scheduler) for scheduler in schedulers]
+        self._naming = Naming(node=node, cluster=cluster, boot=self._proc.boot_id().replace("-", "")[:8])
+        self._seen_ms: Dict[Hold, int] = {}  # start of the window that saw it first
         self._stuck_ms: Dict[Identity, int] = {}
+        self._hints: Dict[str, Tuple[Optional[str], Mapping[str, str]]] = {}  # job key -> what its processes showed
+
+    def begin(self, gpus: Sequence[GPUInfo]) -> None:
+        """Has the schedulers asked, so that their answers are there when the first window ends."""
+        for poller in self._pollers:
+            poller.look(gpus)
 
     def resolve(self, processes: Processes, *, gpus: Sequence[GPUInfo], start_ms: int, end_ms: int) -> Workload:
         """Every job and allocation of the window, and the processes at its end."""
-        found = [(uuid, reading, self._proc.facts(reading.pid)) for uuid, readings in processes.items() for reading in readings or ()]
-        self._stuck_ms = {
-            (facts.pid, facts.start_ticks): self._stuck_ms.get((facts.pid, facts.start_ticks), start_ms)
-            for _, _, facts in found
-            if facts is not None and facts.state == STUCK_STATE
-        }
-        if self._declared is not None:
-            return self._with_declared(self._declared, found, gpus, start_ms, end_ms)
-        return self._with_processes(found, processes, start_ms, end_ms)
-
-    def _with_declared(
-        self,
-        job: Job,
-        found: Sequence[Tuple[str, ProcessReading, Optional[ProcessFacts]]],
-        gpus: Sequence[GPUInfo],
-        start_ms: int,
-        end_ms: int,
-    ) -> Workload:
-        """The declared job holds all GPUs, whatever runs on them."""
-        since_ms = start_ms if job.start_ms is None else job.start_ms
+        answers = [poller.look(gpus) for poller in self._pollers]
+        books = books_of(answers)
+        self._naming.learn(books)
+        found = self._find(processes, books)
+        self._note_stuck(found, start_ms)
+        allocations = self._allocations(found, books, gpus, start_ms=start_ms, end_ms=end_ms)
+        statuses = [answer.status for answer in answers] + self._own_statuses(processes, books, found, end_ms)
+        pending = [holdings.pending_gpus for holdings in books.fresh.values() if holdings.pending_gpus is not None]
         return Workload(
-            jobs=[job],
-            allocations=[Allocation(gpu.uuid, job.key, "declared", since_ms, job.end_ms) for gpu in gpus],
-            processes=[_process(uuid, reading, facts, job.key) for uuid, reading, facts in found],
-            sources=[SourceStatus("declared", ok=True, seen_ms=end_ms)],
+            jobs=self._jobs(found, books, allocations),
+            allocations=allocations,
+            processes=[_process(one) for one in found],
+            sources=statuses,
+            facts=self._facts.read(_members(found), holders=_holders(found, allocations)),
+            pending_gpus=sum(pending) if pending else None,
+            drained=next((holdings.drained for holdings in books.fresh.values() if holdings.drained is not None), None),
         )
 
-    def _with_processes(
-        self, found: Sequence[Tuple[str, ProcessReading, Optional[ProcessFacts]]], processes: Processes, start_ms: int, end_ms: int
-    ) -> Workload:
-        jobs: Dict[str, Job] = {}
-        named: List[Process] = []
-        holds: Dict[Tuple[str, str], Tuple[str, int]] = {}  # (uuid, job key) -> (source, since)
-        for uuid, reading, facts in found:
-            job = self._job(facts, end_ms) if facts is not None and self._is_alive(facts, end_ms) else None
-            named.append(_process(uuid, reading, facts, job.key if job else None))
-            if job is not None and facts is not None:
-                jobs.setdefault(job.key, job)
-                since_ms = max(start_ms, min(facts.started_ms or 0, end_ms))
-                source = "docker" if job.scheduler == "docker" else "process"
-                holds.setdefault((uuid, job.key), (source, since_ms))
-        self._seen_ms = {hold: self._seen_ms.get(hold, since_ms) for hold, (_, since_ms) in holds.items()}
-        allocations = [Allocation(uuid, key, source, self._seen_ms[uuid, key]) for (uuid, key), (source, _) in holds.items()]
-        return Workload(list(jobs.values()), allocations, named, _sources(processes, {source for source, _ in holds.values()}, end_ms))
+    def _find(self, processes: Processes, books: Books) -> List[Found]:
+        found = []
+        for uuid, readings in processes.items():
+            for reading in readings or ():
+                facts = self._proc.facts(reading.pid)
+                found.append(Found(uuid, reading, facts, self._job_of(facts, books)))
+        self._proc.forget_others([one.facts.identity for one in found if one.facts is not None])
+        return found
+
+    def _job_of(self, facts: Optional[ProcessFacts], books: Books) -> Optional[Job]:
+        if facts is None or self._declared is not None:
+            return self._declared
+        return self._naming.job(facts, books)
+
+    def _note_stuck(self, found: Sequence[Found], start_ms: int) -> None:
+        stuck = {one.facts.identity for one in found if one.facts is not None and one.facts.state == STUCK_STATE}
+        self._stuck_ms = {identity: self._stuck_ms.get(identity, start_ms) for identity in stuck}
 
     def _is_alive(self, facts: ProcessFacts, now_ms: int) -> bool:
-        if facts.state in DEAD_STATES:
-            return False
-        since_ms = self._stuck_ms.get((facts.pid, facts.start_ticks))
-        return since_ms is None or now_ms - since_ms < STUCK_MS
+        since_ms = self._stuck_ms.get(facts.identity)
+        return facts.state not in DEAD_STATES and (since_ms is None or now_ms - since_ms < STUCK_MS)
 
-    def _job(self, facts: ProcessFacts, now_ms: int) -> Job:
-        """The container, scheduler's job or bare process that the process is part of."""
-        owner = facts.owner
-        if owner is None:
-            identity = "%s-%d-%d" % (self._boot, facts.pid, facts.start_ticks)
-            return self._named("process", identity, facts, name=facts.name, start_ms=facts.started_ms)
-        if owner.kind != "docker":
-            return self._named(owner.kind, owner.id, facts, name="" if owner.kind == "slurm" else owner.id[:12])
-        container = self._docker.container(owner.id, now_ms=now_ms)
-        if container is None:
-            return self._named("docker", owner.id[:12], facts, name=owner.id[:12])
-        return Job(
-            key="docker/%s/%s" % (self._node, owner.id[:12]),
-            scheduler="docker",
-            cluster=self._node,
-            id=owner.id[:12],
-            name=container.name,
-            user=container.user or facts.user,
-            account=container.account,
-            kind=container.kind,
-            state="RUNNING",
-            restarts=container.restarts,
-            labels=container.labels,
-        )
+    def _allocations(
+        self, found: Sequence[Found], books: Books, gpus: Sequence[GPUInfo], *, start_ms: int, end_ms: int
+    ) -> List[Allocation]:
+        job = self._declared
+        if job is not None:
+            since_ms = start_ms if job.start_ms is None else job.start_ms
+            return [Allocation(gpu.uuid, job.key, "declared", since_ms, job.end_ms) for gpu in gpus]
+        if books.has_scheduler:
+            return [item for kind in SCHEDULERS if kind in books.fresh for item in books.fresh[kind].allocations]
+        booked = [item for holdings in books.fresh.values() for item in holdings.allocations]
+        return booked + self._held_by_processes(found, {(item.uuid, item.job_key) for item in booked}, start_ms, end_ms)
 
-    def _named(self, scheduler: str, identity: str, facts: ProcessFacts, *, name: str, start_ms: Optional[int] = None) -> Job:
-        return Job(
-            key="%s/%s/%s" % (scheduler, self._node, identity),
-            scheduler=scheduler,
-            cluster=self._node,
-            id=identity,
-            name=name,
-            user=facts.user,
-            kind=KINDS.get(facts.name, "batch"),
-            state="RUNNING",
-            start_ms=start_ms,
-        )
+    def _held_by_processes(self, found: Sequence[Found], booked: Set[Hold], start_ms: int, end_ms: int) -> List[Allocation]:
+        """What nobody gave out is held by who uses it, from the first window that saw it."""
+        since: Dict[Hold, Tuple[str, int]] = {}
+        for one in found:
+            if one.job is None or one.facts is None or not self._is_alive(one.facts, end_ms):
+                continue
+            hold = (one.uuid, one.job.key)
+            source = "docker" if one.job.scheduler == "docker" else "process"
+            if hold not in booked:
+                since.setdefault(hold, (source, max(start_ms, min(one.facts.started_ms or 0, end_ms))))
+        self._seen_ms = {hold: self._seen_ms.get(hold, first_ms) for hold, (_, first_ms) in since.items()}
+        return [Allocation(uuid, key, source, self._seen_ms[uuid, key]) for (uuid, key), (source, _) in since.items()]
+
+    def _jobs(self, found: Sequence[Found], books: Books, allocations: Sequence[Allocation]) -> List[Job]:
+        """The jobs that hold a GPU or have a process on one, with what their processes show of them."""
+        jobs = {item.job_key: books.jobs[item.job_key] for item in allocations if item.job_key in books.jobs}
+        if self._declared is not None:
+            return [self._declared]
+        hints: Dict[str, Tuple[Optional[str], Mapping[str, str]]] = {}
+        for one in found:
+            if one.job is not None and one.facts is not None:
+                jobs.setdefault(one.job.key, one.job)
+                kind, labels = hints.get(one.job.key, (None, {}))
+                hints[one.job.key] = (kind or one.facts.kind, labels or environment.labels(one.facts.environment))
+        # a kernel that has left the GPU for a while does not make the notebook a batch job
+        self._hints = {key: hints.get(key) or self._hints[key] for key in jobs if key in hints or key in self._hints}
+        return [with_hints(job, *self._hints.get(key, (None, {}))) for key, job in jobs.items()]
+
+    def _own_statuses(self, processes: Processes, books: Books, found: Sequence[Found], now_ms: int) -> List[SourceStatus]:
+        """`process` answered where at least one GPU's list could be read; `docker` is named where containers were seen."""
+        if self._declared is not None:
+            return [SourceStatus("declared", ok=True, seen_ms=now_ms)]
+        is_read = not processes or any(readings is not None for readings in processes.values())
+        statuses = [SourceStatus("process", ok=is_read, seen_ms=now_ms)]
+        has_seen_docker = any(one.job is not None and one.job.scheduler == "docker" for one in found)
+        if has_seen_docker and not books.has_scheduler and "docker" not in (*books.fresh, *books.silent):
+            statuses.append(SourceStatus("docker", ok=True, seen_ms=now_ms))
+        return statuses
 
 
-def _process(uuid: str, reading: ProcessReading, facts: Optional[ProcessFacts], job_key: Optional[str]) -> Process:
+def _process(one: Found) -> Process:
     """For people; a process that /proc does not know is named by its pid alone."""
-    if facts is None:
-        return Process(uuid, reading.pid, memory_bytes=reading.memory_bytes)
-    return Process(uuid, reading.pid, job_key, facts.started_ms, facts.user, facts.name, facts.state, reading.memory_bytes)
+    key = one.job.key if one.job is not None else None
+    if one.facts is None:
+        return Process(one.uuid, one.reading.pid, key, memory_bytes=one.reading.memory_bytes)
+    return Process(
+        one.uuid, one.reading.pid, key, one.facts.started_ms, one.facts.user, one.facts.name, one.facts.state, one.reading.memory_bytes
+    )
 
 
-def _sources(processes: Processes, seen: Set[str], now_ms: int) -> List[SourceStatus]:
-    """`process` answered where at least one GPU's list could be read; `docker` is named where containers were seen."""
-    is_read = not processes or any(readings is not None for readings in processes.values())
-    sources = [SourceStatus("process", ok=is_read, seen_ms=now_ms)]
-    return sources + ([SourceStatus("docker", ok=True, seen_ms=now_ms)] if "docker" in seen else [])
+def _members(found: Sequence[Found]) -> List[Member]:
+    return [
+        Member(one.uuid, one.job.key, one.facts.pid, _path(one.job, one.facts))
+        for one in found
+        if one.job is not None and one.facts is not None
+    ]
+
+
+def _path(job: Job, facts: ProcessFacts) -> str:
+    """The job's control group; "" where it has none of its own: a session's holds all that its user does."""
+    is_own = facts.owner is not None and facts.owner.kind == job.scheduler
+    return facts.owner.path if facts.owner is not None and is_own else ""
+
+
+def _holders(found: Sequence[Found], allocations: Sequence[Allocation]) -> Dict[str, str]:
+    """GPU -> the one job that holds it; left out where several do: a mixture would explain nobody's waiting.
+
+    Where no books speak, the one job whose processes are on it.
+    """
+    booked: Dict[str, Set[str]] = {}
+    for item in allocations:
+        booked.setdefault(item.uuid, set()).add(item.job_key)
+    used: Dict[str, Set[str]] = {}
+    for one in found:
+        if one.job is not None:
+            used.setdefault(one.uuid, set()).add(one.job.key)
+    return {uuid: next(iter(keys)) for uuid, keys in {**used, **booked}.items() if len(keys) == 1}

@@ -15,13 +15,40 @@ def host(folder: Path) -> Path:
 
 
 def process(
-    root: Path, pid: int, *, name: str = "python", state: str = "S", start_ticks: int = 100, uid: int = 0, cgroup: str = "0::/user.slice\n"
+    root: Path,
+    pid: int,
+    *,
+    name: str = "python",
+    state: str = "S",
+    start_ticks: int = 100,
+    cpu_ticks: int = 0,
+    uid: int = 0,
+    cgroup: str = "0::/user.slice\n",
+    command: tuple[str, ...] = ("python", "train.py", "--api-key=hunter2"),
+    environment: dict[str, str] | None = None,
+    children: tuple[int, ...] | None = (),
 ) -> None:
-    """A process, or the same one in a new state."""
+    """A process, or the same one in a new state; children None: of a kernel that names none."""
     folder = root / str(pid)
-    folder.mkdir(exist_ok=True)
-    zeros = " ".join(["0"] * 18)
-    (folder / "stat").write_text(f"{pid} ({name}) {state} {zeros} {start_ticks} 0 0\n")
+    stat(folder, pid, name=name, state=state, start_ticks=start_ticks, cpu_ticks=cpu_ticks)
     (folder / "status").write_text(f"Name:\t{name}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
     (folder / "cgroup").write_text(cgroup)
-    (folder / "cmdline").write_text("python\0train.py\0--api-key=hunter2\0")
+    (folder / "cmdline").write_text("".join(part + "\0" for part in command))
+    (folder / "environ").write_text("".join(f"{key}={value}\0" for key, value in (environment or {}).items()))
+    thread(root, pid, pid, cpu_ticks=cpu_ticks)
+    if children is not None:
+        (folder / f"task/{pid}/children").write_text(" ".join(map(str, children)))
+
+
+def thread(root: Path, pid: int, tid: int, *, cpu_ticks: int) -> None:
+    """A thread of the process."""
+    stat(root / str(pid) / "task" / str(tid), tid, cpu_ticks=cpu_ticks)
+
+
+def stat(folder: Path, pid: int, *, name: str = "python", state: str = "S", start_ticks: int = 100, cpu_ticks: int = 0) -> None:
+    """The stat file of a process or a thread: proc(5)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    fields = ["0"] * 19
+    fields[10] = str(cpu_ticks)  # utime: the 14th field of all
+    fields[18] = str(start_ticks)
+    (folder / "stat").write_text(f"{pid} ({name}) {state} {' '.join(fields)} 0 0\n")

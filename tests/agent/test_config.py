@@ -126,3 +126,36 @@ def test_help_and_version_are_no_errors(flag, capsys):
 
     assert caught.value.code == 0
     assert "fleetwatch-agent" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "jobs"),
+    [([], ("auto",)), (["--jobs", "process"], ("process",)), (["--jobs", "slurm, docker"], ("slurm", "docker"))],
+)
+def test_whose_books_are_read_can_be_said(given, jobs):
+    assert parse(["once", "--json", *given], {}).jobs == jobs
+
+
+def test_where_the_host_is_may_be_said_by_flag_or_environment(tmp_path):
+    (tmp_path / "stat").write_text("")
+
+    chosen = parse(["check", "--cluster", "della"], {"FLEETWATCH_JOBS": "kubernetes", "FLEETWATCH_PROC_ROOT": str(tmp_path)})
+
+    assert (chosen.jobs, chosen.cluster, chosen.proc_root) == (("kubernetes",), "della", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("--jobs", "sge"),
+        ("--jobs", "auto,slurm"),
+        ("--jobs", "slurm,"),
+        ("--cluster", "a/b"),
+        ("--cluster", "a b"),
+        ("--cluster", "a" * 129),
+        ("--proc-root", "/nowhere"),
+    ],
+)
+def test_a_wrong_word_about_the_host_is_one_clear_line(flag, value):
+    with pytest.raises(ConfigError, match=flag):
+        parse(["once", "--json", flag, value], {})

@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.reading import ProcessReading
-from agent.workloads import Resolver
 from agent.workloads.docker import Container, Docker, parse
-from tests.agent import fake_proc
 
 HEX = "e2173b9478a6ae55e237d4d74f8bbb753f0817192b5081334dc78476296b7dfb"
 NOW = 1_794_000_100_000
@@ -97,16 +94,3 @@ def test_a_daemon_that_is_away_is_asked_again_after_a_minute(daemon):
 
 def test_no_socket_is_no_answer(tmp_path):
     assert Docker(str(tmp_path / "none.sock")).container(HEX, now_ms=NOW) is None
-
-
-def test_a_container_on_a_gpu_is_a_job_with_its_name_and_owner(daemon, tmp_path):
-    _Daemon.containers = {HEX: _answer(**{"fleetwatch.user": "ann", "fleetwatch.account": "nlp", "fleetwatch.kind": "service"})}
-    root = fake_proc.host(tmp_path / "proc")
-    fake_proc.process(root, 4711, cgroup=f"0::/system.slice/docker-{HEX}.scope\n")
-    resolver = Resolver(node="gpu-07", proc_root=str(root), docker_socket=daemon)
-
-    workload = resolver.resolve({"GPU-1": [ProcessReading(4711)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000)
-
-    (job,) = workload.jobs
-    assert (job.key, job.name, job.user, job.account, job.kind) == ("docker/gpu-07/e2173b9478a6", "llama-train", "ann", "nlp", "service")
-    assert [(item.job_key, item.source) for item in workload.allocations] == [(job.key, "docker")]

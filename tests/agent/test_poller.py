@@ -1,4 +1,5 @@
 import threading
+import time
 
 import pytest
 
@@ -43,6 +44,7 @@ def poller(scheduler, watch):
     """A poller whose thread never runs: the test asks."""
     made = Poller(scheduler, now_ms=lambda: NOW, clock_s=watch)
     made._thread = threading.current_thread()
+    made.look([GPU])
     return made
 
 
@@ -109,6 +111,39 @@ def test_the_scheduler_is_asked_about_the_gpus_of_the_last_look():
     books.ask()
 
     assert scheduler.asked == [([GPU], NOW)]
+
+
+def test_an_answer_says_nothing_of_a_gpu_that_came_later():
+    books = poller(Scheduler(BOOKS), Watch())
+    books.ask()
+
+    both = books.look([GPU, GPUInfo("GPU-2")])
+    books.ask()
+
+    assert (both.status.ok, both.fresh) == (False, None)
+    assert books.look([GPU, GPUInfo("GPU-2")]).fresh == BOOKS
+    assert books.look([GPU]).fresh == BOOKS
+
+
+def test_a_gpu_that_comes_has_the_scheduler_asked_at_once():
+    asked = threading.Semaphore(0)
+
+    class Counting(Scheduler):
+        def poll(self, gpus, now_ms):
+            asked.release()
+            return BOOKS
+
+    books = Poller(Counting(BOOKS))
+    books.look([GPU])
+    assert asked.acquire(timeout=5)
+    deadline_s = time.monotonic() + 5
+    while not books.look([GPU]).status.ok and time.monotonic() < deadline_s:
+        time.sleep(0.001)
+
+    books.look([GPUInfo("MIG-1")])
+
+    assert asked.acquire(timeout=5)
+    books.stop()
 
 
 def test_a_scheduler_that_never_answers_holds_nobody_up():

@@ -1,43 +1,14 @@
-import json
 import os
+import pwd
 from pathlib import Path
 
 import pytest
 
-from agent.reading import GPUInfo, Job, ProcessReading
-from agent.workloads import Resolver
-from agent.workloads.proc import Owner, Proc, owner_of
+from agent.workloads.cgroup import Owner
+from agent.workloads.proc import IDENTITY_S, Proc
 from tests.agent import fake_proc
 
-HEX = "9ec39b91f3d70e1beff50a308f77067065ea6be0d91a3378375056cd4422cf3d"
-OTHER_HEX = "ec08435e04266c5ba381fccbb829f626d11d8ddf5f8f547263c7a2d79ab4787a"
-POD = "045b1e35-7f13-11e7-ac42-0050568ffca0"
-GPU = "GPU-1"
-NOW = 1_794_000_100_000
-
-CGROUPS = (
-    ("0::/user.slice/user-1000.slice/session-3.scope", None),
-    ("0::/", None),
-    (f"0::/{HEX}", None),  # a bare hex string may be anything
-    (f"0::/system.slice/docker-{HEX}.scope", Owner("docker", HEX)),
-    (f"12:name=systemd:/docker/{HEX}\n5:devices:/docker/{HEX}", Owner("docker", HEX)),
-    (f"9:name=systemd:/docker/{HEX}/docker/{OTHER_HEX}", Owner("docker", OTHER_HEX)),
-    (f"0::/machine.slice/libpod-{HEX}.scope/container", Owner("podman", HEX)),
-    (f"0::/kubepods.slice/kubepods-besteffort-pod{POD.replace('-', '_')}.slice/docker-{HEX}.scope", Owner("kubernetes", POD)),
-    (f"\t11:pids:/kubepods/besteffort/pod{POD}/{HEX}", Owner("kubernetes", POD)),
-    ("4:memory:/slurm/uid_20821/job_11/step_0/task_1", Owner("slurm", "11")),
-    ("4:memory:/slurm_node7/uid_20821/job_11/step_batch", Owner("slurm", "11")),
-    ("0::/system.slice/slurmstepd.scope/job_4/step_0/user/task_0", Owner("slurm", "4")),
-    ("0::/system.slice/node7_slurmstepd.scope/job_4/step_extern/user", Owner("slurm", "4")),
-    ("0::/system.slice/slurmstepd.scope/s5K1KKYAYG5D00/step_0", Owner("slurm", "s5K1KKYAYG5D00")),
-    ("0::/system.slice/slurmstepd.scope/system", None),
-    (f"0::/system.slice/slurmstepd.scope/job_4/step_0/user/docker-{HEX}.scope", Owner("slurm", "4")),
-)
-
-
-@pytest.mark.parametrize(("cgroup", "owner"), CGROUPS)
-def test_the_control_group_names_the_owner(cgroup, owner):
-    assert owner_of(cgroup) == owner
+SESSION = "0::/user.slice/user-1000.slice/session-3.scope\n"
 
 
 @pytest.fixture
@@ -45,8 +16,14 @@ def root(tmp_path: Path) -> Path:
     return fake_proc.host(tmp_path)
 
 
-def _resolver(root: Path, **options: object) -> Resolver:
-    return Resolver(node="gpu-07", proc_root=str(root), docker_socket=str(root / "no-socket"), **options)
+class Watch:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.s = 1000.0
+
+    def __call__(self) -> float:
+        return self.s
 
 
 def test_a_process_is_known_by_boot_pid_and_start(root):
@@ -63,115 +40,80 @@ def test_a_user_that_this_host_does_not_know_is_his_number(root):
     assert Proc(str(root)).facts(4711).user == "3999123"
 
 
+def test_the_hosts_users_are_named_by_its_own_file_where_the_agent_lives_in_a_container(root):
+    fake_proc.process(root, 4711, uid=3_999_123)
+    (root / "1/root/etc").mkdir(parents=True)
+    (root / "1/root/etc/passwd").write_text("root:x:0:0::/root:/bin/sh\nbroken\nann:x:3999123:100::/home/ann:/bin/sh\n")
+
+    assert Proc(str(root)).facts(4711).user == "ann"
+
+
+def test_what_a_user_runs_as_root_is_the_users(root):
+    fake_proc.process(root, 4711, uid=0, cgroup=SESSION)
+
+    assert Proc(str(root)).facts(4711).user == "1000"
+
+
+def test_this_very_process_is_read_from_the_real_table():
+    facts = Proc().facts(os.getpid())
+
+    assert facts.user == pwd.getpwuid(os.getuid()).pw_name
+    assert facts.state == "R"
+
+
 def test_a_process_that_is_gone_or_hidden_is_none(root):
     assert Proc(str(root)).facts(99) is None
 
 
-def test_a_bare_process_holds_its_gpu_from_the_first_window_that_saw_it(root):
-    fake_proc.process(root, 4711, start_ticks=77)
-    resolver = _resolver(root)
-    seen = {GPU: [ProcessReading(4711, 1024)]}
-
-    resolver.resolve(seen, gpus=[], start_ms=NOW, end_ms=NOW + 10_000)
-    workload = resolver.resolve(seen, gpus=[], start_ms=NOW + 10_000, end_ms=NOW + 20_000)
-
-    (job,), (allocation,), (process,) = workload.jobs, workload.allocations, workload.processes
-    assert (job.key, job.user, job.name, job.kind) == ("process/gpu-07/0b7c1f7e-4711-77", "root", "python", "batch")
-    assert (allocation.uuid, allocation.job_key, allocation.source) == (GPU, job.key, "process")
-    assert (allocation.start_ms, allocation.end_ms) == (NOW, None)
-    assert (process.pid, process.job_key, process.state, process.memory_bytes) == (4711, job.key, "S", 1024)
-    assert [(source.kind, source.ok) for source in workload.sources] == [("process", True)]
-
-
-def test_a_process_that_began_within_the_window_holds_from_its_own_start(root):
-    fake_proc.process(root, 4711, start_ticks=105 * os.sysconf("SC_CLK_TCK"))
-
-    workload = _resolver(root).resolve({GPU: [ProcessReading(4711)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000)
-
-    assert workload.allocations[0].start_ms == NOW + 5_000
-
-
-def test_the_command_line_never_leaves_the_host(root):
+@pytest.mark.parametrize("text", ["", "4711", "4711 (python", "4711 (python) S 1 2", "4711 (python) S " + "x " * 30])
+def test_a_line_that_is_cut_is_no_process(root, text):
     fake_proc.process(root, 4711)
+    (root / "4711/stat").write_text(text)
 
-    workload = _resolver(root).resolve({GPU: [ProcessReading(4711)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000)
-
-    assert "hunter2" not in repr(workload)
-    assert "train.py" not in repr(workload)
+    assert Proc(str(root)).facts(4711) is None
 
 
-def test_a_zombie_is_listed_but_holds_nothing(root):
-    fake_proc.process(root, 4711, state="Z")
+@pytest.mark.parametrize(("age_s", "job"), [(IDENTITY_S - 1, None), (IDENTITY_S, Owner("slurm", "4"))])
+def test_a_process_that_a_job_adopts_is_seen_within_a_minute(root, age_s, job):
+    watch = Watch()
+    proc = Proc(str(root), clock_s=watch)
+    fake_proc.process(root, 4711, cgroup="0::/")
+    proc.facts(4711)
+    fake_proc.process(root, 4711, cgroup="0::/system.slice/slurmstepd.scope/job_4/step_extern")
+    watch.s += age_s
 
-    workload = _resolver(root).resolve({GPU: [ProcessReading(4711)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000)
-
-    assert workload.allocations == []
-    assert workload.processes[0].state == "Z"
-
-
-def test_waiting_for_a_disk_is_no_death_but_a_minute_of_it_is(root):
-    fake_proc.process(root, 4711, state="D")
-    resolver = _resolver(root)
-    seen = {GPU: [ProcessReading(4711)]}
-
-    held = [
-        len(resolver.resolve(seen, gpus=[], start_ms=NOW + at, end_ms=NOW + at + 10_000).allocations) for at in range(0, 70_000, 10_000)
-    ]
-
-    assert held == [1, 1, 1, 1, 1, 0, 0]
+    assert proc.facts(4711).owner == job
 
 
-def test_a_pid_of_another_namespace_is_listed_and_concludes_nothing(root):
-    workload = _resolver(root).resolve({GPU: [ProcessReading(12)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000)
+def test_a_pid_that_is_used_again_is_another_process(root):
+    proc = Proc(str(root))
+    fake_proc.process(root, 4711, uid=0, environment={"WANDB_RUN_ID": "first"})
+    proc.facts(4711)
+    fake_proc.process(root, 4711, uid=7_777, start_ticks=101, environment={"WANDB_RUN_ID": "second"})
 
-    assert (workload.jobs, workload.allocations) == ([], [])
-    assert (workload.processes[0].pid, workload.processes[0].job_key) == (12, None)
+    facts = proc.facts(4711)
 
-
-def test_where_no_list_could_be_read_the_source_is_not_ok(root):
-    workload = _resolver(root).resolve({GPU: None}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000)
-
-    assert [(source.kind, source.ok) for source in workload.sources] == [("process", False)]
+    assert (facts.user, facts.environment["WANDB_RUN_ID"]) == ("7777", "second")
 
 
-def test_a_container_is_one_job_on_all_its_gpus_even_without_the_docker_socket(root):
-    for pid in (4711, 4712):
-        fake_proc.process(root, pid, cgroup=f"0::/system.slice/docker-{HEX}.scope\n")
-
-    workload = _resolver(root).resolve(
-        {GPU: [ProcessReading(4711)], "GPU-2": [ProcessReading(4712)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000
-    )
-
-    assert [job.key for job in workload.jobs] == [f"docker/gpu-07/{HEX[:12]}"]
-    assert [(item.uuid, item.source) for item in workload.allocations] == [(GPU, "docker"), ("GPU-2", "docker")]
-    assert {source.kind for source in workload.sources} == {"process", "docker"}
-
-
-def test_a_declared_job_holds_all_gpus_whatever_runs(root):
+def test_state_and_name_are_those_of_now(root):
+    proc = Proc(str(root))
     fake_proc.process(root, 4711)
-    declared = Job(key="declared/gpu-07/train", scheduler="declared", user="ann", start_ms=NOW - 60_000)
-    gpus = [GPUInfo(GPU), GPUInfo("GPU-2")]
+    proc.facts(4711)
+    fake_proc.process(root, 4711, state="D", name="VLLM::EngineCor")
 
-    workload = _resolver(root, declared=declared).resolve({GPU: [ProcessReading(4711)]}, gpus=gpus, start_ms=NOW, end_ms=NOW + 10_000)
+    facts = proc.facts(4711)
 
-    assert [(item.uuid, item.source, item.start_ms) for item in workload.allocations] == [
-        (GPU, "declared", NOW - 60_000),
-        ("GPU-2", "declared", NOW - 60_000),
-    ]
-    assert workload.processes[0].job_key == declared.key
-    assert [(source.kind, source.ok) for source in workload.sources] == [("declared", True)]
+    assert (facts.state, facts.name) == ("D", "VLLM::EngineCor")
 
 
-@pytest.mark.skipif("FLEETWATCH_EXTERNAL_DATA" not in os.environ, reason="FLEETWATCH_EXTERNAL_DATA is not set")
-def test_control_groups_of_real_machines():
-    recorded = json.loads((Path(os.environ["FLEETWATCH_EXTERNAL_DATA"]) / "cgroups/containers_v1.json").read_text())
+def test_what_left_the_gpu_is_forgotten(root):
+    proc = Proc(str(root))
+    fake_proc.process(root, 4711)
+    fake_proc.process(root, 4712)
+    kept = proc.facts(4711)
+    proc.facts(4712)
 
-    owners = {case["test"]: owner_of(case["proc_cgroup"]) for case in recorded}
+    proc.forget_others([kept.identity])
 
-    ids = {case["test"]: case["container_id"] for case in recorded}
-    assert owners["TestDockerIDCentOS"] == Owner("docker", ids["TestDockerIDCentOS"])
-    assert owners["TestDockerIDRancherOS"] == Owner("docker", ids["TestDockerIDRancherOS"])
-    assert (owners["TestHostProcess"], owners["TestNsEnterProcess"]) == (None, None)
-    # a path of nothing but 64 hex digits names no runtime
-    assert owners["TestDockerIDDebian"] is None
-    assert {owners[name].kind for name in owners if name.startswith("TestK8s") or "Kubepods" in name} == {"kubernetes"}
+    assert list(proc._known) == [kept.identity]

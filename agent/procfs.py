@@ -1,0 +1,52 @@
+"""Files of /proc and /sys: small, bounded, and gone at any moment."""
+
+import os
+from typing import Dict, List, Optional
+
+MAX_BYTES = 64 * 1024
+
+
+def read(path: str, limit: int = MAX_BYTES) -> Optional[str]:
+    """The first `limit` bytes as text; None where the file is not there or not for us."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError):
+        return None
+    parts: List[bytes] = []
+    try:
+        while limit > 0:
+            part = os.read(descriptor, limit)  # the kernel hands out some files a page at a time
+            if not part:
+                break
+            parts.append(part)
+            limit -= len(part)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return b"".join(parts).decode("utf-8", "replace")
+
+
+def names(path: str) -> List[str]:
+    """What a folder holds; nothing where it can't be read."""
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
+
+
+def numbers(text: Optional[str]) -> Dict[str, int]:
+    """`name value` lines as a mapping (cpu.stat, io); lines of another shape are left out."""
+    pairs = [line.replace(":", " ").split() for line in (text or "").splitlines()]
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+
+
+def whole(text: Optional[str]) -> Optional[int]:
+    """The number that the file holds; None where it holds none ("max")."""
+    stripped = (text or "").strip()
+    return int(stripped) if stripped.isdigit() else None
+
+
+def sys_root(proc_root: str) -> str:
+    """Where /sys is, given where /proc is: beside it, also where a container has the host's both under /host."""
+    return os.path.join(os.path.dirname(os.path.abspath(proc_root)), "sys")

@@ -1,0 +1,58 @@
+"""What a process was started with: a few named variables of /proc/<pid>/environ, and no other.
+
+An environment is full of secrets, so the list says what may be seen, never what may not. The values are claims: whoever
+starts a process writes there what he likes. A control group always counts for more.
+"""
+
+import os
+from typing import Dict, FrozenSet, Mapping, Optional, Tuple
+
+from agent import procfs
+
+MAX_BYTES = 256 * 1024
+MAX_VALUE = 200  # longer is no id and no name
+
+# A job of a scheduler that this host's control groups do not show: its name, and the variable that holds the job's id.
+JOB_CLAIMS = (("slurm", "SLURM_JOB_ID"), ("pbs", "PBS_JOBID"), ("lsf", "LSB_JOBID"), ("aws-batch", "AWS_BATCH_JOB_ID"))
+SLUID = "SLURM_JOB_SLUID"
+NOTEBOOK = "JPY_SESSION_NAME"  # only that it is there: the value is a path
+# Sent with the job, in small letters.
+LABELS = (
+    "JUPYTERHUB_USER", "MLFLOW_RUN_ID", "OMP_NUM_THREADS", "RAY_JOB_ID", "RUNAI_JOB_NAME", "RUNAI_PROJECT",
+    "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_PARTITION", "SLURM_JOB_QOS", "TORCHELASTIC_RUN_ID",
+    "WANDB_PROJECT", "WANDB_RUN_ID", "WORLD_SIZE",
+)  # fmt: skip
+NAMES = ("POD_NAME", "POD_NAMESPACE", "SLURM_JOB_ACCOUNT", "SLURM_JOB_NAME")
+_PRESENCE_ONLY = frozenset((NOTEBOOK,))
+ALLOWED: FrozenSet[str] = frozenset((*(variable for _, variable in JOB_CLAIMS), SLUID, NOTEBOOK, *LABELS, *NAMES))
+
+
+def read(proc_root: str, pid: int) -> Dict[str, str]:
+    """The allowed variables of the process; empty where it is not ours to read."""
+    return parse(procfs.read(os.path.join(proc_root, str(pid), "environ"), MAX_BYTES) or "")
+
+
+def parse(text: str) -> Dict[str, str]:
+    """The allowed variables in the text of an environ file. Of two with one name the first counts, as for getenv."""
+    found: Dict[str, str] = {}
+    for entry in text.split("\0"):
+        name, sign, value = entry.partition("=")
+        if sign and name in ALLOWED and name not in found:
+            if name in _PRESENCE_ONLY:
+                found[name] = ""
+            elif 0 < len(value) <= MAX_VALUE and value.isprintable():
+                found[name] = value
+    return found
+
+
+def claimed_job(variables: Mapping[str, str]) -> Optional[Tuple[str, str]]:
+    """(scheduler, job id) that the process says it is part of."""
+    for scheduler, variable in JOB_CLAIMS:
+        if variable in variables and "/" not in variables[variable]:
+            return scheduler, variables[variable]
+    return None
+
+
+def labels(variables: Mapping[str, str]) -> Dict[str, str]:
+    """What is told of the job for people."""
+    return {name.lower(): variables[name] for name in LABELS if name in variables}

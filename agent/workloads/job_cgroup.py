@@ -1,0 +1,194 @@
+"""A job's control group in /sys/fs/cgroup, v1 or v2: CPU used and given, bytes read."""
+
+import os
+from dataclasses import dataclass
+from typing import Dict, Iterable, List, Optional, Set, Tuple
+
+from agent import procfs
+
+LIMITS_S = 60.0  # between two looks at what a job may use
+MAX_DEPTH = 16
+NANOSECONDS, MICROSECONDS = 1e9, 1e6
+# Where a job's group lies while no process of it shows: it prepares data, or does nothing at all.
+PLACES = {
+    "slurm": ("/system.slice/slurmstepd.scope/job_%s",),
+    "kubernetes": (
+        "/kubepods.slice/kubepods-pod%(under)s.slice",
+        "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod%(under)s.slice",
+        "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod%(under)s.slice",
+        "/kubepods/pod%(uid)s",
+        "/kubepods/burstable/pod%(uid)s",
+        "/kubepods/besteffort/pod%(uid)s",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Counters as they stand at `at_s`. `cores` is what the group may use at most; None: not read.
+
+    `periods` counts the scheduler's periods under a CPU limit, `throttled` those in which the limit was hit.
+    """
+
+    at_s: float
+    cpu_s: float
+    cores: Optional[float] = None
+    read_bytes: Optional[int] = None
+    periods: int = 0
+    throttled: int = 0
+
+
+class Cgroups:
+    """The hierarchy under `sys_root`/fs/cgroup."""
+
+    def __init__(self, sys_root: str = "/sys") -> None:
+        self._sys = sys_root
+        self._root = os.path.join(sys_root, "fs/cgroup")
+        self._is_v2 = os.path.exists(os.path.join(self._root, "cgroup.controllers"))
+        self._cores: Dict[str, Tuple[float, Optional[float]]] = {}  # path -> (read at, cores)
+        self._found: Dict[str, Tuple[float, str]] = {}  # job -> (looked at, path)
+        self._stacked: Dict[str, bool] = {}  # "8:0" -> lies on another disk
+
+    def usage(self, path: str, key: str, *, now_s: float) -> Optional[Usage]:
+        """The job's counters; `path` is its group where one is known. None where there is no group to be read."""
+        path = path or self._look_for(key, now_s)
+        if not path or ".." in path.split("/"):  # as another cgroup namespace sees it: where that lies nobody says
+            return None
+        return self._usage_v2(path, now_s) if self._is_v2 else self._usage_v1(path, now_s)
+
+    def host_cores(self, *, now_s: float) -> Optional[float]:
+        """The CPUs of this host that are switched on."""
+        return self._remembered("", now_s)
+
+    def forget_others(self, jobs: Set[str]) -> None:
+        """Keeps what is known of these jobs only."""
+        self._found = {key: found for key, found in self._found.items() if key in jobs}
+        if len(self._cores) > 4 * len(jobs) + 64:
+            self._cores = {}
+
+    def _usage_v2(self, path: str, now_s: float) -> Optional[Usage]:
+        stat = procfs.numbers(self._read(path, "cpu.stat"))
+        if "usage_usec" not in stat:
+            return None
+        return Usage(
+            now_s,
+            stat["usage_usec"] / MICROSECONDS,
+            self._remembered(path, now_s),
+            self._read_bytes(self._read(path, "io.stat")),
+            stat.get("nr_periods", 0),
+            stat.get("nr_throttled", 0),
+        )
+
+    def _usage_v1(self, path: str, now_s: float) -> Optional[Usage]:
+        used = procfs.whole(self._read("cpuacct" + path, "cpuacct.usage"))
+        if used is None:
+            return None
+        stat = procfs.numbers(self._read("cpu" + path, "cpu.stat"))
+        served = self._read("blkio" + path, "blkio.throttle.io_service_bytes_recursive")
+        return Usage(
+            now_s,
+            used / NANOSECONDS,
+            self._remembered(path, now_s),
+            self._served_bytes(served),
+            stat.get("nr_periods", 0),
+            stat.get("nr_throttled", 0),
+        )
+
+    def _remembered(self, path: str, now_s: float) -> Optional[float]:
+        read_s, cores = self._cores.get(path, (-LIMITS_S, None))
+        if now_s - read_s >= LIMITS_S:
+            cores = self._least(path)
+            self._cores[path] = (now_s, cores)
+        return cores
+
+    def _least(self, path: str) -> Optional[float]:
+        """CPUs that the group may use: those it is bound to, and the tightest limit of it and of what it lies in."""
+        quotas = [quota for level in _levels(path) for quota in [self._quota(level)] if quota is not None]
+        bound = count_cpus(self._cpus(path)) or count_cpus(procfs.read(os.path.join(self._sys, "devices/system/cpu/online")))
+        return min((*quotas, float(bound))) if bound else min(quotas, default=None)
+
+    def _quota(self, path: str) -> Optional[float]:
+        """The limit of CPU time per time; None where there is none."""
+        if self._is_v2:
+            words = (self._read(path, "cpu.max") or "").split()
+            quota, period = (procfs.whole(words[0]), procfs.whole(words[1])) if len(words) == 2 else (None, None)
+        else:
+            quota = procfs.whole(self._read("cpu" + path, "cpu.cfs_quota_us"))
+            period = procfs.whole(self._read("cpu" + path, "cpu.cfs_period_us"))
+        return quota / period if quota and period else None
+
+    def _cpus(self, path: str) -> Optional[str]:
+        """The list of CPUs, of the group itself or of the nearest above it that has one."""
+        for level in _levels(path):
+            text = self._read(level, "cpuset.cpus.effective") if self._is_v2 else self._read("cpuset" + level, "cpuset.effective_cpus")
+            if text and text.strip():
+                return text
+        return None
+
+    def _read_bytes(self, text: Optional[str]) -> Optional[int]:
+        """v2: `8:0 rbytes=1 wbytes=2 …` per disk. An empty file: nothing read yet; no file: not known."""
+        if text is None:
+            return None
+        total = 0
+        for words in _disk_lines(text):
+            if not self._is_stacked(words[0]):
+                total += sum(int(word[7:]) for word in words[1:] if word.startswith("rbytes=") and word[7:].isdigit())
+        return total
+
+    def _served_bytes(self, text: Optional[str]) -> Optional[int]:
+        """v1: `8:0 Read 4096` per disk and direction."""
+        if text is None:
+            return None
+        reads = [words for words in _disk_lines(text) if len(words) == 3 and words[1] == "Read" and words[2].isdigit()]
+        return sum(int(words[2]) for words in reads if not self._is_stacked(words[0]))
+
+    def _is_stacked(self, device: str) -> bool:
+        """True for a disk that is made of others (LVM, RAID, loop): those count the same bytes again."""
+        if device not in self._stacked:
+            folder = os.path.join(self._sys, "dev/block", device)
+            self._stacked[device] = bool(procfs.names(os.path.join(folder, "slaves"))) or os.path.exists(os.path.join(folder, "loop"))
+        return self._stacked[device]
+
+    def _look_for(self, key: str, now_s: float) -> str:
+        """Where the job's group should lie, tried once a minute; "" where it does not."""
+        looked_s, path = self._found.get(key, (-LIMITS_S, ""))
+        if not path and now_s - looked_s >= LIMITS_S:
+            path = next((place for place in _places(key) if self._is_v2 and os.path.isdir(self._root + place)), "")
+            self._found[key] = (now_s, path)
+        return path
+
+    def _read(self, path: str, name: str) -> Optional[str]:
+        return procfs.read(os.path.join(self._root, path.lstrip("/"), name))
+
+
+def count_cpus(text: Optional[str]) -> int:
+    """How many CPUs a list such as 0-3,8 names; 0 where it is none."""
+    total = 0
+    for part in (text or "").strip().split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            return 0
+        total += int(last) - int(first) + 1 if dash else 1
+    return total
+
+
+def _levels(path: str) -> List[str]:
+    """The group and those it lies in, from the inside; not the root, which has no limit."""
+    parts = [part for part in path.split("/") if part][:MAX_DEPTH]
+    return ["/" + "/".join(parts[:length]) for length in range(len(parts), 0, -1)]
+
+
+def _places(key: str) -> Iterable[str]:
+    scheduler, _, rest = key.partition("/")
+    identity = rest.rpartition("/")[2]
+    if not identity or not identity.replace("-", "").isalnum():
+        return []
+    if scheduler == "slurm":
+        return [place % identity for place in PLACES["slurm"]]
+    names = {"uid": identity, "under": identity.replace("-", "_")}
+    return [place % names for place in PLACES.get(scheduler, ())]
+
+
+def _disk_lines(text: str) -> List[List[str]]:
+    lines = [line.split() for line in text.splitlines()]
+    return [words for words in lines if len(words) > 1 and words[0].replace(":", "").isdigit()]

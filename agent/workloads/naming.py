@@ -1,0 +1,182 @@
+"""The job that a process belongs to: by its control group, else by what it was started with, with the books' facts.
+
+How sure a name is: the scheduler's books with a control group, the control group alone, the environment alone (a claim,
+believed only where it contradicts nothing), the process itself.
+"""
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Dict, Iterable, List, Mapping, Optional, Sequence
+
+from agent.reading import Holdings, Job
+from agent.workloads import environment
+from agent.workloads.cgroup import CONTAINER, Owner
+from agent.workloads.poller import Answer
+from agent.workloads.proc import ProcessFacts
+
+SCHEDULERS = ("slurm", "kubernetes")  # who give out GPUs: beside them nothing else does
+OF_A_NODE = ("docker", "podman", "containerd", "lxc", "libvirt", "systemd")  # names that mean something on this node only
+SHORT_ID = 12  # digits that people know a container by
+# Services in which other people's work runs: their unit says nothing of whose it is.
+HOSTING_UNITS = re.compile(
+    r"(?:slurmd|slurmstepd|pbs|pbs_mom|lim|sbatchd|ssh|sshd|ssh@.*|sshd@.*|cron|crond|atd|docker|containerd|crio|podman|kubelet|k3s|"
+    r"k3s-agent|rke2-agent|lxc|libvirtd|gdm|lightdm|sddm|display-manager|supervisor|supervisord|screen|tmux|getty@.*)\.service"
+)
+
+
+@dataclass(frozen=True)
+class Books:
+    """What all schedulers said: `fresh` kinds answered lately, of the others only names are used.
+
+    `aliases` by scheduler: what a control group may name -> the job's key.
+    """
+
+    fresh: Mapping[str, Holdings] = field(default_factory=dict)
+    silent: Sequence[str] = ()
+    jobs: Mapping[str, Job] = field(default_factory=dict)
+    aliases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def has_scheduler(self) -> bool:
+        """True on a node whose GPUs somebody gives out, whether he answers now or not."""
+        return any(kind in SCHEDULERS for kind in (*self.fresh, *self.silent))
+
+
+def books_of(answers: Iterable[Answer]) -> Books:
+    """The answers as one; where two know a job, the first."""
+    fresh: Dict[str, Holdings] = {}
+    silent: List[str] = []
+    jobs: Dict[str, Job] = {}
+    aliases: Dict[str, Mapping[str, str]] = {}
+    for answer in answers:
+        kind = answer.status.kind
+        if answer.fresh is None:
+            silent.append(kind)
+        else:
+            fresh[kind] = answer.fresh
+        aliases[kind] = answer.known.aliases
+        for job in answer.known.jobs:
+            jobs.setdefault(job.key, job)
+    return Books(fresh, silent, jobs, aliases)
+
+
+class Naming:
+    """Keys are scheduler/cluster/id. Remembers what each scheduler calls its cluster."""
+
+    def __init__(self, *, node: str, cluster: str, boot: str) -> None:
+        self._node, self._cluster, self._boot = node, cluster, boot
+        self._clusters: Dict[str, str] = {}  # by scheduler
+
+    def learn(self, books: Books) -> None:
+        """The clusters' names, from the jobs in them."""
+        for job in books.jobs.values():
+            if job.cluster:
+                self._clusters[job.scheduler] = job.cluster
+
+    def job(self, facts: ProcessFacts, books: Books) -> Optional[Job]:
+        """The process's job; None for a process that, beside a scheduler, belongs to none of its jobs."""
+        owner = facts.owner
+        if owner is not None:
+            key = _in_books(owner, books)
+            if key is not None:
+                return books.jobs.get(key) or self._bare_job(key, owner.kind, owner.id, facts)
+        named = self._scheduled(facts, books)
+        if named is not None or books.has_scheduler:
+            return named
+        return self._of_this_node(facts)
+
+    def _scheduled(self, facts: ProcessFacts, books: Books) -> Optional[Job]:
+        """A job of a batch system or of Kubernetes that its books do not name (they may be silent, or there are none)."""
+        owner = facts.owner
+        if owner is not None and owner.kind not in (*OF_A_NODE, CONTAINER):
+            identity = _job_id_of_sluid(owner, facts.environment) or owner.id
+            return self._known_or_bare(owner.kind, identity, facts, books)
+        claim = environment.claimed_job(facts.environment) if owner is None or owner.kind == "systemd" else None
+        if claim is None:
+            return None
+        job = self._known_or_bare(*claim, facts, books)
+        return job if _is_believable(claim[0], job, facts, books) else None
+
+    def _known_or_bare(self, kind: str, identity: str, facts: ProcessFacts, books: Books) -> Job:
+        key = "%s/%s/%s" % (kind, self._clusters.get(kind) or self._cluster or "default", identity)
+        key = books.aliases.get(kind, {}).get(identity, key)
+        return books.jobs.get(key) or self._bare_job(key, kind, identity, facts)
+
+    def _bare_job(self, key: str, kind: str, identity: str, facts: ProcessFacts) -> Job:
+        """All that the process itself says of the scheduler's job."""
+        variables = facts.environment
+        name, account = "", ""
+        if kind == "slurm":
+            name, account = variables.get("SLURM_JOB_NAME", ""), variables.get("SLURM_JOB_ACCOUNT", "")
+        elif kind == "kubernetes" and "POD_NAME" in variables:
+            name = "/".join(variables[word] for word in ("POD_NAMESPACE", "POD_NAME") if word in variables)
+        cluster = key.split("/", 2)[1] if key.count("/") >= 2 else ""
+        return Job(key, kind, cluster, identity, name or identity, facts.user, account, state="RUNNING")
+
+    def _of_this_node(self, facts: ProcessFacts) -> Job:
+        """The container, VM, service or bare process."""
+        owner = facts.owner
+        if owner is None or owner.kind == CONTAINER or _is_hosting(owner):
+            identity = "%s-%d-%d" % (self._boot, facts.pid, facts.start_ticks)
+            return self._local("process", identity, facts.name, facts, start_ms=facts.started_ms)
+        if owner.container:
+            return self._local(owner.kind, owner.id[:SHORT_ID], owner.id[:SHORT_ID], facts)
+        return self._local(owner.kind, owner.id, owner.id, facts)
+
+    def _local(self, kind: str, identity: str, name: str, facts: ProcessFacts, *, start_ms: Optional[int] = None) -> Job:
+        key = "%s/%s/%s" % (kind, self._node, identity)
+        is_service = kind == "systemd" and identity.endswith(".service")
+        return Job(
+            key,
+            kind,
+            self._node,
+            identity,
+            name,
+            facts.user,
+            kind="service" if is_service else "batch",
+            state="RUNNING",
+            start_ms=start_ms,
+        )
+
+
+def with_hints(job: Job, kind: Optional[str], labels: Mapping[str, str]) -> Job:
+    """The job with what its processes show: a kind where its books say none, and labels that they do not have."""
+    if job.kind != "batch" or "fleetwatch.kind" in job.labels or (job.scheduler == "slurm" and kind == "service"):
+        kind = None  # a job of several nodes must be called the same by all of them
+    missing = {name: value for name, value in labels.items() if name not in job.labels}
+    if kind is None and not missing:
+        return job
+    return replace(job, kind=kind or job.kind, labels={**job.labels, **missing})
+
+
+def _in_books(owner: Owner, books: Books) -> Optional[str]:
+    """The key that the books give to what the control group names."""
+    names = [owner.id, owner.container, owner.container[:SHORT_ID]]
+    kinds = list(books.aliases) if owner.kind == CONTAINER else [owner.kind, *(("docker",) if owner.kind == "podman" else ())]
+    for kind in kinds:
+        aliases = books.aliases.get(kind, {})
+        found = next((aliases[name] for name in names if name and name in aliases), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _job_id_of_sluid(owner: Owner, variables: Mapping[str, str]) -> Optional[str]:
+    """The Slurm job's number where the control group tells only its SLUID and the process was started with both."""
+    is_same = owner.kind == "slurm" and variables.get(environment.SLUID) == owner.id
+    return variables.get("SLURM_JOB_ID") if is_same else None
+
+
+def _is_believable(kind: str, job: Job, facts: ProcessFacts, books: Books) -> bool:
+    """False where the books know of no such job, or know it as another user's."""
+    if kind in books.fresh and job.key not in books.jobs:
+        return False
+    return not job.user or job.user == facts.user
+
+
+def _is_hosting(owner: Owner) -> bool:
+    """True for a session, and for a service that only hosts what others start: neither is a job."""
+    if owner.kind != "systemd":
+        return False
+    unit = owner.id.split("-", 2)[-1] if owner.user_id is not None else owner.id
+    return owner.id.startswith("session-") or owner.id.endswith(".slice") or HOSTING_UNITS.fullmatch(unit) is not None

@@ -1,0 +1,424 @@
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from agent.reading import Allocation, GPUInfo, Holdings, Job, ProcessReading, SchedulerError
+from agent.workloads import Resolver
+from tests.agent import fake_proc
+
+HEX = "9ec39b91" * 8
+POD = "045b1e35-7f13-11e7-ac42-0050568ffca0"
+GPU = "GPU-1"
+GPUS = [GPUInfo(GPU), GPUInfo("GPU-2")]
+NOW = 1_794_000_100_000
+SLURM_4711 = "0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0"
+TRAIN = Job("slurm/della/4711", "slurm", "della", "4711", "train", "ann", "nlp", start_ms=NOW - 60_000)
+
+
+class Books:
+    """A scheduler whose answer the test sets; None: it does not answer."""
+
+    interval_s = 30.0
+
+    def __init__(self, kind, holdings):
+        self.kind, self.holdings = kind, holdings
+
+    def poll(self, gpus, now_ms):
+        if self.holdings is None:
+            raise SchedulerError("slurmctld is away")
+        return self.holdings
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return fake_proc.host(tmp_path)
+
+
+def made(root, *schedulers, **options):
+    """A resolver whose schedulers are asked by the test, with `ask`."""
+    resolver = Resolver(node="gpu-07", proc_root=str(root), schedulers=schedulers, **options)
+    for poller in resolver._pollers:
+        poller._thread = threading.current_thread()
+    resolver.begin(GPUS)
+    ask(resolver)
+    return resolver
+
+
+def ask(resolver, *, later_s=0.0):
+    """Every scheduler is asked once; before, the given time passes."""
+    for poller in resolver._pollers:
+        now_s = poller._clock_s() + later_s
+        poller._clock_s = lambda now_s=now_s: now_s
+        poller.ask()
+
+
+def resolve(resolver, pids=(), *, at=0, gpus=GPUS):
+    seen = pids if isinstance(pids, dict) else {GPU: [ProcessReading(pid) for pid in pids]}
+    return resolver.resolve(seen, gpus=gpus, start_ms=NOW + at, end_ms=NOW + at + 10_000)
+
+
+def holds(workload):
+    return [(item.uuid, item.job_key, item.source) for item in workload.allocations]
+
+
+def statuses(workload):
+    return {source.kind: source.ok for source in workload.sources}
+
+
+def slurm(*jobs, aliases=None, **options):
+    """Slurm's books with these jobs on GPU-1."""
+    return Books(
+        "slurm",
+        Holdings(
+            jobs=list(jobs),
+            allocations=[Allocation(GPU, job.key, "slurm", job.start_ms) for job in jobs],
+            aliases={job.id: job.key for job in jobs} if aliases is None else aliases,
+            **options,
+        ),
+    )
+
+
+def test_a_bare_process_holds_its_gpu_from_the_first_window_that_saw_it(root):
+    fake_proc.process(root, 4711, start_ticks=77)
+    resolver = made(root)
+    seen = {GPU: [ProcessReading(4711, 1024)]}
+
+    resolver.resolve(seen, gpus=[], start_ms=NOW, end_ms=NOW + 10_000)
+    workload = resolver.resolve(seen, gpus=[], start_ms=NOW + 10_000, end_ms=NOW + 20_000)
+
+    (job,), (allocation,), (process,) = workload.jobs, workload.allocations, workload.processes
+    assert (job.key, job.user, job.name, job.kind) == ("process/gpu-07/0b7c1f7e-4711-77", "root", "python", "batch")
+    assert (allocation.uuid, allocation.job_key, allocation.source) == (GPU, job.key, "process")
+    assert (allocation.start_ms, allocation.end_ms) == (NOW, None)
+    assert (process.pid, process.job_key, process.state, process.memory_bytes) == (4711, job.key, "S", 1024)
+    assert [(source.kind, source.ok) for source in workload.sources] == [("process", True)]
+
+
+def test_a_process_that_began_within_the_window_holds_from_its_own_start(root):
+    fake_proc.process(root, 4711, start_ticks=105 * os.sysconf("SC_CLK_TCK"))
+
+    workload = made(root).resolve({GPU: [ProcessReading(4711)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000)
+
+    assert workload.allocations[0].start_ms == NOW + 5_000
+
+
+def test_the_command_line_never_leaves_the_host(root):
+    fake_proc.process(root, 4711)
+
+    workload = made(root).resolve({GPU: [ProcessReading(4711)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000)
+
+    assert "hunter2" not in repr(workload)
+    assert "train.py" not in repr(workload)
+
+
+def test_a_zombie_is_listed_but_holds_nothing(root):
+    fake_proc.process(root, 4711, state="Z")
+
+    workload = made(root).resolve({GPU: [ProcessReading(4711)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000)
+
+    assert workload.allocations == []
+    assert workload.processes[0].state == "Z"
+
+
+def test_waiting_for_a_disk_is_no_death_but_a_minute_of_it_is(root):
+    fake_proc.process(root, 4711, state="D")
+    resolver = made(root)
+    seen = {GPU: [ProcessReading(4711)]}
+
+    held = [
+        len(resolver.resolve(seen, gpus=[], start_ms=NOW + at, end_ms=NOW + at + 10_000).allocations) for at in range(0, 70_000, 10_000)
+    ]
+
+    assert held == [1, 1, 1, 1, 1, 0, 0]
+
+
+def test_a_pid_of_another_namespace_is_listed_and_concludes_nothing(root):
+    workload = made(root).resolve({GPU: [ProcessReading(12)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000)
+
+    assert (workload.jobs, workload.allocations) == ([], [])
+    assert (workload.processes[0].pid, workload.processes[0].job_key) == (12, None)
+
+
+def test_where_no_list_could_be_read_the_source_is_not_ok(root):
+    workload = made(root).resolve({GPU: None}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000)
+
+    assert [(source.kind, source.ok) for source in workload.sources] == [("process", False)]
+
+
+def test_a_container_is_one_job_on_all_its_gpus_even_without_the_docker_socket(root):
+    for pid in (4711, 4712):
+        fake_proc.process(root, pid, cgroup=f"0::/system.slice/docker-{HEX}.scope\n")
+
+    workload = made(root).resolve(
+        {GPU: [ProcessReading(4711)], "GPU-2": [ProcessReading(4712)]}, gpus=[], start_ms=NOW, end_ms=NOW + 10_000
+    )
+
+    assert [job.key for job in workload.jobs] == [f"docker/gpu-07/{HEX[:12]}"]
+    assert [(item.uuid, item.source) for item in workload.allocations] == [(GPU, "docker"), ("GPU-2", "docker")]
+    assert {source.kind for source in workload.sources} == {"process", "docker"}
+
+
+def test_a_declared_job_holds_all_gpus_whatever_runs(root):
+    fake_proc.process(root, 4711)
+    declared = Job(key="declared/gpu-07/train", scheduler="declared", user="ann", start_ms=NOW - 60_000)
+    gpus = [GPUInfo(GPU), GPUInfo("GPU-2")]
+
+    workload = made(root, declared=declared).resolve({GPU: [ProcessReading(4711)]}, gpus=gpus, start_ms=NOW, end_ms=NOW + 10_000)
+
+    assert [(item.uuid, item.source, item.start_ms) for item in workload.allocations] == [
+        (GPU, "declared", NOW - 60_000),
+        ("GPU-2", "declared", NOW - 60_000),
+    ]
+    assert workload.processes[0].job_key == declared.key
+    assert [(source.kind, source.ok) for source in workload.sources] == [("declared", True)]
+
+
+def test_a_scheduler_gives_the_gpu_out_with_or_without_a_process(root):
+    workload = resolve(made(root, slurm(TRAIN)))
+
+    assert (workload.jobs, holds(workload)) == ([TRAIN], [(GPU, TRAIN.key, "slurm")])
+    assert statuses(workload) == {"slurm": True, "process": True}
+
+
+def test_a_process_meets_its_schedulers_job(root):
+    fake_proc.process(root, 4711, cgroup=SLURM_4711)
+
+    workload = resolve(made(root, slurm(TRAIN)), [4711])
+
+    assert workload.processes[0].job_key == TRAIN.key
+    assert workload.jobs == [TRAIN]
+
+
+def test_a_control_group_with_a_sluid_meets_its_job_by_the_books(root):
+    fake_proc.process(root, 4711, cgroup="0::/system.slice/slurmstepd.scope/s5K1KKYAYG5D00/step_0")
+
+    workload = resolve(made(root, slurm(TRAIN, aliases={"s5K1KKYAYG5D00": TRAIN.key})), [4711])
+
+    assert workload.processes[0].job_key == TRAIN.key
+
+
+def test_a_sluid_that_the_books_do_not_know_is_told_by_the_process_itself(root):
+    variables = {"SLURM_JOB_SLUID": "s5K1KKYAYG5D00", "SLURM_JOB_ID": "4711"}
+    fake_proc.process(root, 4711, cgroup="0::/system.slice/slurmstepd.scope/s5K1KKYAYG5D00/step_0", environment=variables)
+    fake_proc.process(root, 4712, cgroup="0::/system.slice/slurmstepd.scope/s5K1KKYAYG5D0A/step_0", environment=variables)
+
+    workload = resolve(made(root, cluster="della"), [4711, 4712])
+
+    assert [process.job_key for process in workload.processes] == ["slurm/della/4711", "slurm/della/s5K1KKYAYG5D0A"]
+
+
+def test_on_a_node_with_a_scheduler_a_bare_process_holds_nothing_and_is_listed(root):
+    fake_proc.process(root, 99)
+
+    workload = resolve(made(root, slurm()), [99])
+
+    assert (workload.jobs, workload.allocations) == ([], [])
+    assert [(process.pid, process.job_key) for process in workload.processes] == [(99, None)]
+
+
+def test_a_scheduler_that_went_silent_is_unknown_not_free_and_its_processes_keep_their_job(root):
+    books = slurm(TRAIN)
+    resolver = made(root, books)
+    fake_proc.process(root, 4711, cgroup=SLURM_4711)
+    books.holdings = None
+    ask(resolver, later_s=59)
+    lately = resolve(resolver, [4711])
+    ask(resolver, later_s=1)
+
+    workload = resolve(resolver, [4711])
+
+    assert (statuses(lately)["slurm"], len(lately.allocations)) == (True, 1)
+    assert (statuses(workload)["slurm"], workload.allocations) == (False, [])
+    assert (workload.processes[0].job_key, workload.jobs) == (TRAIN.key, [TRAIN])
+
+
+def test_a_job_that_the_silent_scheduler_never_named_gets_the_clusters_last_known_name(root):
+    books = slurm(TRAIN)
+    resolver = made(root, books)
+    resolve(resolver)
+    fake_proc.process(root, 5000, cgroup="0::/system.slice/slurmstepd.scope/job_5000/step_0", uid=3_999_123)
+    books.holdings = None
+    ask(resolver, later_s=60)
+
+    workload = resolve(resolver, [5000])
+
+    (job,) = workload.jobs
+    assert (job.key, job.cluster, job.id, job.user) == ("slurm/della/5000", "della", "5000", "3999123")
+
+
+@pytest.mark.parametrize(("cluster", "key"), [("", "slurm/default/4711"), ("della", "slurm/della/4711")])
+def test_a_scheduler_that_never_answered_has_the_operators_word_for_the_cluster(root, cluster, key):
+    fake_proc.process(root, 4711, cgroup=SLURM_4711)
+
+    workload = resolve(made(root, Books("slurm", None), cluster=cluster), [4711])
+
+    assert (workload.processes[0].job_key, workload.allocations) == (key, [])
+    assert statuses(workload) == {"slurm": False, "process": True}
+
+
+def test_without_books_a_slurm_job_is_held_by_its_processes_and_known_by_what_they_were_started_with(root):
+    variables = {"SLURM_JOB_NAME": "train", "SLURM_JOB_ACCOUNT": "nlp", "SLURM_JOB_PARTITION": "gpu"}
+    fake_proc.process(root, 4711, cgroup=SLURM_4711, environment=variables)
+
+    workload = resolve(made(root, cluster="della"), [4711])
+
+    (job,) = workload.jobs
+    assert (job.key, job.name, job.account, job.labels) == ("slurm/della/4711", "train", "nlp", {"slurm_job_partition": "gpu"})
+    assert holds(workload) == [(GPU, job.key, "process")]
+
+
+def test_a_job_claimed_without_a_control_group_is_believed_where_nothing_contradicts_it(root):
+    fake_proc.process(root, 1, environment={"PBS_JOBID": "811.pbs01"})
+
+    workload = resolve(made(root, cluster="hpc"), [1])
+
+    assert [job.key for job in workload.jobs] == ["pbs/hpc/811.pbs01"]
+
+
+@pytest.mark.parametrize(
+    ("uid", "job_id", "key"),
+    [
+        (0, "4711", "slurm/della/4711"),
+        (3_999_123, "4711", None),  # another user's job
+        (0, "4712", None),  # no job of this scheduler's
+    ],
+)
+def test_a_claim_that_the_books_contradict_is_not_believed(root, uid, job_id, key):
+    fake_proc.process(root, 1, uid=uid, environment={"SLURM_JOB_ID": job_id})
+    roots = Job("slurm/della/4711", "slurm", "della", "4711", user="root")
+
+    workload = resolve(made(root, slurm(roots)), [1])
+
+    assert workload.processes[0].job_key == key
+
+
+def test_a_control_group_counts_more_than_a_claim(root):
+    fake_proc.process(root, 1, cgroup=SLURM_4711, environment={"SLURM_JOB_ID": "9", "PBS_JOBID": "8"})
+
+    workload = resolve(made(root, slurm(TRAIN)), [1])
+
+    assert workload.processes[0].job_key == TRAIN.key
+
+
+def test_a_pod_meets_its_job_by_its_uid_and_has_a_key_without_it(root):
+    fake_proc.process(root, 1, cgroup=f"0::/kubepods/besteffort/pod{POD}/{HEX}")
+    pod = Job(f"kubernetes/prod/{POD}", "kubernetes", "prod", POD, "ml/train-0")
+    known = Books("kubernetes", Holdings([pod], [Allocation(GPU, pod.key, "kubernetes")], {POD: pod.key}))
+
+    by_books = resolve(made(root, known), [1])
+    without = resolve(made(root, Books("kubernetes", None), cluster="prod"), [1])
+
+    assert (by_books.processes[0].job_key, by_books.jobs) == (pod.key, [pod])
+    assert (without.processes[0].job_key, without.allocations) == (pod.key, [])
+
+
+@pytest.mark.parametrize("alias", [HEX, HEX[:12]])
+@pytest.mark.parametrize("cgroup", [f"0::/system.slice/docker-{HEX}.scope", f"5:devices:/{HEX}\n4:memory:/{HEX}"])
+def test_a_container_has_the_name_that_its_daemon_gives_it(root, alias, cgroup):
+    fake_proc.process(root, 1, cgroup=cgroup)
+    container = Job(f"docker/gpu-07/{HEX[:12]}", "docker", "gpu-07", HEX[:12], "llama-train", labels={"fleetwatch.kind": "batch"})
+
+    workload = resolve(made(root, Books("docker", Holdings([container], [], {alias: container.key}))), [1])
+
+    assert (workload.jobs, holds(workload)) == ([container], [(GPU, container.key, "docker")])
+    assert statuses(workload) == {"docker": True, "process": True}
+
+
+def test_a_container_that_was_given_a_gpu_holds_it_once(root):
+    fake_proc.process(root, 1, cgroup=f"0::/system.slice/docker-{HEX}.scope")
+    container = Job(f"docker/gpu-07/{HEX[:12]}", "docker", "gpu-07", HEX[:12], "llama-train")
+    books = Books("docker", Holdings([container], [Allocation(GPU, container.key, "docker", NOW - 5000)], {HEX: container.key}))
+
+    workload = resolve(made(root, books), {GPU: [ProcessReading(1)], "GPU-2": [ProcessReading(1)]})
+
+    assert [(item.uuid, item.start_ms) for item in workload.allocations] == [(GPU, NOW - 5000), ("GPU-2", NOW)]
+
+
+def test_beside_a_scheduler_containers_hold_nothing(root):
+    container = Job(f"docker/gpu-07/{HEX[:12]}", "docker", "gpu-07", HEX[:12], "llama-train")
+    docker = Books("docker", Holdings([container], [Allocation("GPU-2", container.key, "docker")], {HEX: container.key}))
+
+    workload = resolve(made(root, slurm(TRAIN), docker))
+
+    assert holds(workload) == [(GPU, TRAIN.key, "slurm")]
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "key", "kind"),
+    [
+        ("0::/system.slice/ollama.service", "systemd/gpu-07/ollama.service", "service"),
+        (
+            "0::/user.slice/user-1000.slice/user@1000.service/app.slice/train.service",
+            "systemd/gpu-07/user-1000-train.service",
+            "service",
+        ),
+        ("0::/system.slice/run-r8d1.scope", "systemd/gpu-07/run-r8d1.scope", "batch"),
+        ("0::/user.slice/user-1000.slice/session-3.scope", "process/gpu-07/0b7c1f7e-1-100", "batch"),
+        ("0::/user.slice/user-1000.slice/user@1000.service/init.scope", "process/gpu-07/0b7c1f7e-1-100", "batch"),
+        ("0::/system.slice/sshd.service", "process/gpu-07/0b7c1f7e-1-100", "batch"),
+        ("0::/system.slice/slurmd.service", "process/gpu-07/0b7c1f7e-1-100", "batch"),
+        (f"0::/machine.slice/libpod-{HEX}.scope", f"podman/gpu-07/{HEX[:12]}", "batch"),
+        ("0::/lxc.payload.lab-1", "lxc/gpu-07/lab-1", "batch"),
+    ],
+)
+def test_on_a_bare_node_services_and_containers_are_jobs_and_sessions_are_not(root, cgroup, key, kind):
+    fake_proc.process(root, 1, cgroup=cgroup)
+
+    workload = resolve(made(root), [1])
+
+    assert [(job.key, job.kind) for job in workload.jobs] == [(key, kind)]
+    assert holds(workload) == [(GPU, key, "process")]
+
+
+def test_a_notebook_is_interactive_also_while_its_kernel_is_off_the_gpu(root):
+    fake_proc.process(root, 1, cgroup=SLURM_4711, command=("python", "-m", "ipykernel_launcher"), environment={"WANDB_PROJECT": "x"})
+    resolver = made(root, slurm(TRAIN))
+
+    first, second = resolve(resolver, [1]), resolve(resolver, [], at=10_000)
+
+    assert [(job.kind, job.labels) for job in (*first.jobs, *second.jobs)] == [("interactive", {"wandb_project": "x"})] * 2
+
+
+def test_what_the_books_say_of_a_jobs_kind_counts(root):
+    fake_proc.process(root, 1, cgroup=SLURM_4711, command=("python", "-m", "ipykernel_launcher"))
+    service = Job("slurm/della/4711", "slurm", "della", "4711", kind="service")
+
+    assert [job.kind for job in resolve(made(root, slurm(service)), [1]).jobs] == ["service"]
+
+
+def test_the_queues_demand_and_a_drained_node_are_told_while_the_books_are_fresh(root):
+    books = slurm(TRAIN, pending_gpus=12, drained="bad DIMM")
+    resolver = made(root, books)
+    fresh = resolve(resolver)
+    books.holdings = None
+    ask(resolver, later_s=60)
+
+    stale = resolve(resolver)
+
+    assert (fresh.pending_gpus, fresh.drained) == (12, "bad DIMM")
+    assert (stale.pending_gpus, stale.drained) == (None, None)
+
+
+def test_the_schedulers_are_asked_in_threads_of_their_own(root):
+    resolver = Resolver(node="gpu-07", proc_root=str(root), schedulers=[slurm(TRAIN)])
+    resolver.begin(GPUS)
+    deadline_s = time.monotonic() + 5
+
+    while not (workload := resolve(resolver)).allocations and time.monotonic() < deadline_s:
+        time.sleep(0.001)
+
+    assert holds(workload) == [(GPU, TRAIN.key, "slurm")]
+
+
+def test_a_gpu_with_one_holder_has_its_holders_facts_and_a_shared_one_none(root):
+    for pid in (1, 2, 3):
+        fake_proc.process(root, pid, children=(11, 12))
+    for pid in (11, 12):
+        fake_proc.process(root, pid)
+
+    workload = resolve(made(root), {GPU: [ProcessReading(1)], "GPU-2": [ProcessReading(2), ProcessReading(3)]})
+
+    assert {uuid: facts["job_workers"] for uuid, facts in workload.facts.items()} == {GPU: 2}
