@@ -13,7 +13,7 @@ from agent.reading import Scheduler
 
 AUTO, PROCESS = "auto", "process"
 # In the order in which they are believed: the first books that name a process's job win.
-MODULES: Tuple[Tuple[str, str], ...] = (("slurm", "agent.workloads.slurm"),)
+MODULES: Tuple[Tuple[str, str], ...] = (("slurm", "agent.workloads.slurm"), ("kubernetes", "agent.workloads.kubernetes"))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,149 @@
+"""The API server, asked by the agent's service account: single objects, from the server's cache, each at most once in a while.
+
+The agent asks for the pods that hold GPUs, by name: a node's list of all its pods is half a megabyte, and ten thousand
+agents would ask for it. So the account needs no right to list pods.
+"""
+
+import http.client
+import json
+import logging
+import os
+import ssl
+from typing import Any, Dict, Mapping, Optional, Tuple
+from urllib.parse import quote, urlencode
+
+log = logging.getLogger("agent.workloads")
+
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+TIMEOUT_S = 4.0
+MAX_BYTES = 4 * 1024 * 1024  # etcd keeps no object above 1.5 MiB
+MAX_TOKEN_BYTES = 64 * 1024
+PAUSE_MS = 60_000  # after a failure nothing is asked for this long
+DRA_VERSIONS = ("v1", "v1beta2", "v1beta1")  # Kubernetes 1.34, 1.33, 1.32
+DRA_PAGE, DRA_MAX_PAGES = 100, 10
+
+Answer = Mapping[str, Any]
+
+
+class APIError(Exception):
+    """The API server does not answer, or refuses."""
+
+
+class API:
+    """One cluster's API server."""
+
+    def __init__(self, host: str, port: int, account: str = ACCOUNT) -> None:
+        self._host, self._port, self._account = host, port, account
+        self._again_ms = 0
+        self._trouble = ""
+
+    def pod(self, namespace: str, name: str, *, now_ms: int) -> Optional[Answer]:
+        """The pod; {} where there is none of the name, None where the server can't tell now."""
+        return self._calm("/api/v1/namespaces/%s/pods/%s?resourceVersion=0" % (quote(namespace, ""), quote(name, "")), now_ms)
+
+    def node(self, name: str, *, now_ms: int) -> Optional[Answer]:
+        """The node; {} where there is none of the name, None where the server can't tell now."""
+        return self._calm("/api/v1/nodes/%s?resourceVersion=0" % quote(name, ""), now_ms)
+
+    def gpu_names(self, node: str, driver: str, *, now_ms: int) -> Optional[Dict[Tuple[str, str], str]]:
+        """(pool, device) -> UUID of what the DRA driver published for the node; None where the server can't tell now."""
+        for version in DRA_VERSIONS:
+            found = self._published(version, "spec.nodeName=%s,spec.driver=%s" % (node, driver), now_ms)
+            if found is None or found:
+                return found
+        return {}
+
+    def _published(self, version: str, selector: str, now_ms: int) -> Optional[Dict[Tuple[str, str], str]]:
+        """Of all pages; {} where the server does not know this version."""
+        found: Dict[Tuple[str, str], str] = {}
+        going = ""
+        for _ in range(DRA_MAX_PAGES):
+            query = urlencode({"fieldSelector": selector, "limit": DRA_PAGE, "continue": going})
+            answer = self._calm("/apis/resource.k8s.io/%s/resourceslices?%s" % (version, query), now_ms)
+            if answer is None:
+                return None
+            found.update(_uuids(answer))
+            going = str(_part(answer, "metadata").get("continue") or "")
+            if not going:
+                break
+        return found
+
+    def _calm(self, path: str, now_ms: int) -> Optional[Answer]:
+        """The answer of `get`; after a failure None for a minute."""
+        if now_ms < self._again_ms:
+            return None
+        try:
+            answer = self.get(path)
+        except APIError as error:
+            if str(error) != self._trouble:
+                log.warning("the Kubernetes API server does not answer: %s", error)
+            self._trouble, self._again_ms = str(error), now_ms + PAUSE_MS
+            return None
+        self._trouble = ""
+        return answer
+
+    def get(self, path: str) -> Answer:
+        """The object; {} where there is none. Raises APIError."""
+        connection: Optional[http.client.HTTPSConnection] = None
+        try:
+            context = ssl.create_default_context(cafile=os.path.join(self._account, "ca.crt"))
+            connection = http.client.HTTPSConnection(self._host, self._port, timeout=TIMEOUT_S, context=context)
+            headers = {"Authorization": "Bearer " + self._token(), "Accept": "application/json", "User-Agent": "fleetwatch-agent"}
+            connection.request("GET", path, headers=headers)
+            response = connection.getresponse()
+            return _read(response, path.partition("?")[0])
+        except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
+            raise APIError("%s:%d: %s" % (self._host, self._port, error or type(error).__name__)) from error
+        finally:
+            if connection is not None:
+                connection.close()
+
+    def _token(self) -> str:
+        """Read anew each time: the kubelet renews it every hour."""
+        with open(os.path.join(self._account, "token"), encoding="ascii") as file:
+            return file.read(MAX_TOKEN_BYTES).strip()
+
+
+def from_environment(environment: Mapping[str, str], account: str = ACCOUNT) -> Optional[API]:
+    """The API server of the cluster that this process runs in as a pod; None outside of one."""
+    host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host or not port.isdigit() or not os.path.exists(os.path.join(account, "token")):
+        return None
+    return API(host, int(port), account)
+
+
+def _read(response: http.client.HTTPResponse, path: str) -> Answer:
+    body = response.read(MAX_BYTES + 1)
+    if response.status == 404:
+        return {}
+    if response.status != 200:
+        raise APIError("%s: %d %.80s" % (path, response.status, response.reason))
+    if len(body) > MAX_BYTES:
+        raise APIError("%s: more than %d bytes" % (path, MAX_BYTES))
+    answer = json.loads(body.decode("utf-8"))
+    if not isinstance(answer, dict):
+        raise APIError("%s: no object" % path)
+    return answer
+
+
+def _uuids(answer: Answer) -> Dict[Tuple[str, str], str]:
+    found: Dict[Tuple[str, str], str] = {}
+    for one in _list(answer, "items"):
+        spec = _part(one, "spec")
+        pool = str(_part(spec, "pool").get("name"))
+        for device in _list(spec, "devices"):
+            inner = _part(device, "basic") or device  # v1beta1 has a level more
+            uuid = _part(_part(inner, "attributes"), "uuid").get("string")
+            if isinstance(uuid, str):
+                found[pool, str(device.get("name"))] = uuid
+    return found
+
+
+def _part(answer: Answer, name: str) -> Answer:
+    value = answer.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _list(answer: Answer, name: str) -> Tuple[Answer, ...]:
+    value = answer.get(name)
+    return tuple(one for one in value if isinstance(one, dict)) if isinstance(value, list) else ()

@@ -1,0 +1,136 @@
+"""From a pod, as the API server describes it, to a job. Of labels and annotations only the listed ones leave the node."""
+
+import calendar
+import time
+from dataclasses import dataclass
+from typing import Any, Dict, Mapping, Optional, Sequence
+
+from agent.reading import Job
+from agent.wire import JOB_KINDS
+
+MAX_VALUE = 128
+LABELS = ("app.kubernetes.io/name", "app.kubernetes.io/part-of", "team", "project", "cost-center")
+# The first that is there tells; labels and annotations alike.
+USERS = ("fleetwatch.user", "hub.jupyter.org/username")
+ACCOUNTS = ("fleetwatch.account",)
+QUEUES = ("kueue.x-k8s.io/queue-name", "volcano.sh/queue-name", "kai.scheduler/queue", "runai/queue")
+KIND = "fleetwatch.kind"
+CONFIG_HASH = "kubernetes.io/config.hash"  # of a pod from a file on the node: the uid that its control group is named by
+ENDED = ("Succeeded", "Failed")
+# By the kind of the owner; anything else is batch, and so is a pod of its own.
+OWNER_KINDS = {
+    "ReplicaSet": "service", "Deployment": "service", "StatefulSet": "service", "DaemonSet": "service", "ReplicationController": "service",
+    "InferenceService": "service", "RayService": "service", "LeaderWorkerSet": "service", "SeldonDeployment": "service",
+    "Rollout": "service", "CloneSet": "service", "Notebook": "interactive", "Workspace": "interactive",
+}  # fmt: skip
+# Labels by which controllers of notebooks and services mark pods whose owner says less (a Notebook's is a StatefulSet).
+MARKS = (
+    ("notebook-name", "", "interactive"),  # Kubeflow
+    ("component", "singleuser-server", "interactive"),  # JupyterHub
+    ("serving.kserve.io/inferenceservice", "", "service"),
+    ("serving.knative.dev/service", "", "service"),
+    ("ray.io/originated-from-crd", "RayService", "service"),
+)
+
+
+@dataclass(frozen=True)
+class Pod:
+    """What the agent keeps of a pod. `uids` are all that its control group may be named by, the API's own first."""
+
+    uids: Sequence[str]
+    has_ended: bool
+    job: Job
+
+
+def pod_of(answer: Mapping[str, Any], *, cluster: str) -> Optional[Pod]:
+    """The pod; None where the answer is none."""
+    metadata, spec, status = (_mapping(answer, part) for part in ("metadata", "spec", "status"))
+    uid, namespace, name = (_text(metadata, key) for key in ("uid", "namespace", "name"))
+    if not uid or not namespace or not name:
+        return None
+    marks = {**_texts(metadata, "annotations"), **_texts(metadata, "labels")}
+    phase = _text(status, "phase")
+    job = Job(
+        key="kubernetes/%s/%s" % (cluster, uid),
+        scheduler="kubernetes",
+        cluster=cluster,
+        id=uid,
+        name="%s/%s" % (namespace, name),
+        user=_first(marks, USERS),
+        account=_first(marks, ACCOUNTS) or namespace,
+        kind=_kind(marks, _owner(metadata)),
+        state=phase.upper(),
+        submit_ms=_time_ms(metadata.get("creationTimestamp")),
+        start_ms=_time_ms(status.get("startTime")),
+        restarts=_restarts(status),
+        labels=_labels(marks, _owner(metadata), spec),
+    )
+    return Pod(tuple(dict.fromkeys(one for one in (uid, marks.get(CONFIG_HASH, "")) if one)), phase in ENDED, job)
+
+
+def bare_job(uid: str, namespace: str, name: str, *, cluster: str) -> Job:
+    """The job of a pod of which only the names are known."""
+    return Job(
+        key="kubernetes/%s/%s" % (cluster, uid),
+        scheduler="kubernetes",
+        cluster=cluster,
+        id=uid,
+        name="%s/%s" % (namespace, name) if name else uid,
+        account=namespace,
+        state="RUNNING",
+    )
+
+
+def _kind(marks: Mapping[str, str], owner: Mapping[str, Any]) -> str:
+    if marks.get(KIND) in JOB_KINDS:
+        return marks[KIND]
+    for label, value, kind in MARKS:
+        if label in marks and value in ("", marks[label]):
+            return kind
+    return OWNER_KINDS.get(_text(owner, "kind"), "batch")
+
+
+def _owner(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The owner that controls the pod, else the first named."""
+    given = metadata.get("ownerReferences")
+    owners = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+    return next((one for one in owners if one.get("controller") is True), owners[0] if owners else {})
+
+
+def _labels(marks: Mapping[str, str], owner: Mapping[str, Any], spec: Mapping[str, Any]) -> Dict[str, str]:
+    kind, name = _text(owner, "kind"), _text(owner, "name")
+    found = {label: marks.get(label, "") for label in LABELS}
+    found.update(owner="%s/%s" % (kind, name) if kind else "", queue=_first(marks, QUEUES), priority=_text(spec, "priorityClassName"))
+    return {label: value for label, value in found.items() if value}
+
+
+def _restarts(status: Mapping[str, Any]) -> int:
+    given = status.get("containerStatuses")
+    counts = [one.get("restartCount") for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+    return sum(count for count in counts if isinstance(count, int) and 0 <= count < 2**20)
+
+
+def _first(marks: Mapping[str, str], names: Sequence[str]) -> str:
+    return next((marks[name] for name in names if marks.get(name)), "")
+
+
+def _mapping(answer: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = answer.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(answer: Mapping[str, Any], name: str) -> str:
+    value = answer.get(name)
+    return value[:400] if isinstance(value, str) else ""
+
+
+def _texts(answer: Mapping[str, Any], name: str) -> Dict[str, str]:
+    return {key: value[:MAX_VALUE] for key, value in _mapping(answer, name).items() if isinstance(value, str)}
+
+
+def _time_ms(value: Any) -> Optional[int]:
+    """`2026-11-06T05:48:53Z` in milliseconds since the epoch."""
+    try:
+        return calendar.timegm(time.strptime(value, "%Y-%m-%dT%H:%M:%SZ")) * 1000
+    except (TypeError, ValueError):
+        return None
