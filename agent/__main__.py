@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Optional, Sequence
 
-from agent import config
+from agent import config, memory
 from agent.config import ConfigError
 from agent.errors import AgentError
 
@@ -28,6 +28,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     try:
         chosen = config.parse(sys.argv[1:] if arguments is None else arguments, os.environ)
         logging.getLogger().setLevel(logging.INFO if chosen.command == "run" else logging.WARNING)
+        if chosen.command == "run":
+            memory.prepare(reads_nvml=chosen.source in ("auto", "nvml"))
         module, function = COMMANDS[chosen.command]
         status: int = getattr(importlib.import_module(module), function)(chosen)
         return status
