@@ -120,6 +120,7 @@ def _cells(interval: Interval, *, scope: Scope, group_by: str | None = None, ste
     organisation_zone = zone()
     whole = cuts.outward(interval, organisation_zone)
     days = cuts.days(whole, organisation_zone)
+    by_gpu = group_by == "gpu" or scope.gpu is not None
     wanted: _Parameters = {
         "group_by": group_by,
         "step": step,
@@ -128,8 +129,9 @@ def _cells(interval: Interval, *, scope: Scope, group_by: str | None = None, ste
         "end": whole.end,
         "day_starts": [day.start for day in days],
         "day_ends": [day.end for day in days],
+        "by_gpu": by_gpu,
         # sums of days know neither the hour nor which GPU it was
-        "use_sums": group_by != "gpu" and step != "hour" and scope.gpu is None,
+        "use_sums": not by_gpu and step != "hour",
     }
     with connection.cursor() as cursor:
         cursor.execute(_CELLS, _NO_LIMITS | _looked_at(scope) | wanted)

@@ -20,6 +20,7 @@ POSTGRES_SETTINGS = (
     "log_min_messages=warning",
     "log_checkpoints=off",
     "max_wal_size=2GB",
+    "work_mem=32MB",  # a month of a large fleet is grouped in memory
 )
 
 

@@ -20,15 +20,19 @@ $$
 """
 DROP_VERSIONS = "DROP FUNCTION costs_versions(bigint[], bigint[], bigint[], timestamptz, timestamptz)"
 
-# One row: a node and the digest of which of its GPUs have one price: those of one model (instances: of their parent's).
+# One row: a GPU, the GPU that stands for all of its node that have one price with it (those of one model; instances
+# have their parent's), and the digest of the whole node's grouping.
 CREATE_ALIKE = """
 CREATE VIEW costs_alike AS
 SELECT
+    gpu.id AS gpu_id,
     gpu.node_id,
-    md5(string_agg(gpu.id::text || ':' || COALESCE(parent.model_id, gpu.model_id, 0)::text, ',' ORDER BY gpu.id)) AS digest
+    min(gpu.id) OVER (PARTITION BY gpu.node_id, COALESCE(parent.model_id, gpu.model_id)) AS stands_for_id,
+    md5(string_agg(gpu.id::text || ':' || COALESCE(parent.model_id, gpu.model_id, 0)::text, ',') OVER (
+        PARTITION BY gpu.node_id ORDER BY gpu.id ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
+    )) AS digest
 FROM inventory_gpu AS gpu
 LEFT JOIN inventory_gpu AS parent ON parent.id = gpu.parent_id
-GROUP BY gpu.node_id
 """
 DROP_ALIKE = "DROP VIEW costs_alike"
 
@@ -37,7 +41,8 @@ CREATE_CURRENT = """
 CREATE VIEW costs_current_sum AS
 SELECT summed.node_id, summed.start, summed.until
 FROM costs_summedday AS summed
-JOIN costs_alike AS alike ON alike.node_id = summed.node_id AND alike.digest = summed.alike
+JOIN (SELECT DISTINCT node_id, digest FROM costs_alike) AS alike
+    ON alike.node_id = summed.node_id AND alike.digest = summed.alike
 LEFT JOIN ledger_nodeday AS first_day
     ON first_day.node_id = summed.node_id AND first_day.day = (summed.start AT TIME ZONE 'UTC')::date
 LEFT JOIN ledger_nodeday AS second_day

@@ -1,8 +1,8 @@
 -- One row: GPU time of one group, bucket, state and tier under one rate; every figure is a sum of these.
 -- In:  start, end (timestamptz, cuts of the ledger); group_by (team, user, job, node, gpu, gpu_model) or NULL;
 --      step (hour, day) or NULL, zone (IANA name) for days; day_starts, day_ends (the zone's days that the interval
---      touches); use_sums (whether sums of days can answer); what is looked at, NULL = all: node_id, gpu_id,
---      gpu_model_id, job_id, team_id, user_name, is_allocated, has_team, has_gpu_model, states.
+--      touches); by_gpu (whether it matters which GPU it was), use_sums (whether sums of days can answer);
+--      what is looked at, NULL = all: node_id, gpu_id, gpu_model_id, job_id, team_id, user_name, is_allocated, has_team, has_gpu_model, states.
 -- Again: safe, it only reads. The tests on parameters are constants to the planner: it folds them away.
 WITH rate_change AS (
     SELECT array_agg(DISTINCT moment ORDER BY moment) AS moments
@@ -39,16 +39,27 @@ open_part AS MATERIALIZED (
     WHERE summed.until IS DISTINCT FROM LEAST(calendar."end", %(end)s)
       AND (%(node_id)s::bigint IS NULL OR node.id = %(node_id)s::bigint)
 ),
+alike AS MATERIALIZED (
+    SELECT gpu_id, stands_for_id FROM costs_alike
+),
 part AS (
     SELECT
-        entry.node_id, entry.gpu_id, entry.job_id, entry.start, entry.state, entry.tier,
+        entry.node_id,
+        CASE WHEN %(by_gpu)s::boolean THEN entry.gpu_id ELSE alike.stands_for_id END AS gpu_id,
+        entry.job_id, entry.start, entry.state, entry.tier,
         entry.state = 'useful' AND entry.efficiency_source = 'none' AS is_busy_only,
         entry.gpu_ms, entry.energy_j
     FROM open_part
-    JOIN ledger_entry AS entry
-        ON  entry.node_id = open_part.node_id
-        AND entry.start >= open_part.start
-        AND entry.start < open_part."end"
+    -- OFFSET 0: each part by the index on (node, start); joined freely, few parts may cost a scan of the table
+    CROSS JOIN LATERAL (
+        SELECT *
+        FROM ledger_entry
+        WHERE node_id = open_part.node_id
+          AND start >= open_part.start
+          AND start < open_part."end"
+        OFFSET 0
+    ) AS entry
+    JOIN alike ON alike.gpu_id = entry.gpu_id
     UNION ALL
     SELECT
         day_sum.node_id, day_sum.gpu_id, day_sum.job_id, day_sum.start, day_sum.state, day_sum.tier,

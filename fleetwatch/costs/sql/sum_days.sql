@@ -9,7 +9,7 @@ WITH wanted AS MATERIALIZED (
         alike.digest,
         costs_versions(first_day.versions, second_day.versions, third_day.versions, day.start, day.until) AS versions
     FROM unnest(%(node_ids)s::bigint[], %(starts)s::timestamptz[], %(untils)s::timestamptz[]) AS day (node_id, start, until)
-    JOIN costs_alike AS alike ON alike.node_id = day.node_id
+    JOIN (SELECT DISTINCT node_id, digest FROM costs_alike) AS alike ON alike.node_id = day.node_id
     LEFT JOIN ledger_nodeday AS first_day
         ON first_day.node_id = day.node_id AND first_day.day = (day.start AT TIME ZONE 'UTC')::date
     LEFT JOIN ledger_nodeday AS second_day
@@ -33,7 +33,7 @@ INSERT INTO costs_daysum (node_id, start, gpu_id, job_id, state, tier, is_busy_o
 SELECT
     wanted.node_id,
     wanted.start,
-    min(entry.gpu_id),
+    alike.stands_for_id,
     entry.job_id,
     entry.state,
     entry.tier,
@@ -45,6 +45,5 @@ JOIN ledger_entry AS entry
     ON  entry.node_id = wanted.node_id
     AND entry.start >= wanted.start
     AND entry.start < wanted.until
-JOIN inventory_gpu AS gpu ON gpu.id = entry.gpu_id
-LEFT JOIN inventory_gpu AS parent ON parent.id = gpu.parent_id
-GROUP BY wanted.node_id, wanted.start, COALESCE(parent.model_id, gpu.model_id), entry.job_id, entry.state, entry.tier, is_busy_only
+JOIN costs_alike AS alike ON alike.gpu_id = entry.gpu_id
+GROUP BY wanted.node_id, wanted.start, alike.stands_for_id, entry.job_id, entry.state, entry.tier, is_busy_only
