@@ -57,6 +57,28 @@ def test_samples_are_those_since_the_last_reading_by_the_drivers_own_clock(drive
     assert second.util_samples == [(17_000_020, 1.0), (17_166_687, 0.4), (17_333_354, 0.0)]
 
 
+def test_new_samples_cost_one_call_a_second_and_spare_the_snapshot(driver):
+    driver.says("util 50", "samples.0 1000:10")
+    source = driver.open()
+    source.read(FIRST, NOW)
+    driver.says("util 50", "samples.0 1000:10,2000:20,3000:30")
+    before = driver.calls("nvmlDeviceGetSamples"), driver.calls("nvmlDeviceGetUtilizationRates")
+
+    reading = source.read(FIRST, NOW + 1000)
+
+    assert (driver.calls("nvmlDeviceGetSamples") - before[0], driver.calls("nvmlDeviceGetUtilizationRates") - before[1]) == (1, 0)
+    assert reading.util == 0.3  # the newest sample is what the snapshot says
+
+
+def test_a_driver_that_wants_to_be_asked_for_the_length_first_is(driver):
+    driver.says("util 50", "samples_sized 1", "samples.0 1000:10")
+    source = driver.open()
+    source.read(FIRST, NOW)
+    driver.says("util 50", "samples_sized 1", "samples.0 1000:10,2000:20")
+
+    assert source.read(FIRST, NOW + 1000).util_samples == [(2000, 0.2)]
+
+
 def test_a_dry_sample_buffer_is_nothing_new_and_the_snapshot_counts(driver):
     driver.says("util 0", "samples.0 5000000:100")
     source = driver.open()
@@ -237,3 +259,63 @@ def test_without_the_library_the_sentence_says_so(tmp_path):
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert "SourceError: the Python package nvidia-ml-py is not installed" in result.stderr
+
+
+def test_a_second_costs_four_calls_and_the_costly_ones_come_once_a_window(driver):
+    cheap = (
+        "nvmlDeviceGetSamples", "nvmlDeviceGetUtilizationRates", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetTotalEnergyConsumption",
+    )  # fmt: skip
+    slow = ("nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetTemperature", "nvmlDeviceGetClockInfo")
+    costly = (
+        "nvmlDeviceGetFieldValues", "nvmlGpmSampleGet", "nvmlGpmMetricsGet", "nvmlDeviceGetEncoderUtilization",
+        "nvmlDeviceGetDecoderUtilization",
+    )  # fmt: skip
+    driver.says("util 0")
+    source = driver.open()
+    for second in range(10):
+        source.read(FIRST, NOW + second * 1000)
+    before = {name: driver.calls(name) for name in (*cheap, *slow, *costly)}
+
+    for second in range(10, 60):
+        source.read(FIRST, NOW + second * 1000)
+
+    counted = {name: driver.calls(name) - earlier for name, earlier in before.items()}
+    assert counted == {**dict.fromkeys(cheap, 50), **dict.fromkeys(slow, 10), **dict.fromkeys(costly, 5)}
+
+
+def test_what_never_changes_is_asked_once_and_the_rest_each_minute(driver):
+    lasting = ("nvmlDeviceGetName", "nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetMinorNumber", "nvmlDeviceGetNumGpuCores")
+    driver.says("limit 700000")
+    source = driver.open()
+    source.gpus()
+    source.read(FIRST, NOW)
+    source.gpus()
+    before = {name: driver.calls(name) for name in (*lasting, "nvmlDeviceGetEnforcedPowerLimit")}
+    driver.says("limit 300000")
+
+    for window in range(1, 6):
+        source.read(FIRST, NOW + window * 10_000)
+        assert source.gpus()[0].power_limit_w == 700.0
+    source.read(FIRST, NOW + 60_000)
+
+    assert source.gpus()[0].power_limit_w == 300.0
+    counted = {name: driver.calls(name) - earlier for name, earlier in before.items()}
+    assert counted == {**dict.fromkeys(lasting, 0), "nvmlDeviceGetEnforcedPowerLimit": 1}
+
+
+def test_rare_kinds_of_processes_are_asked_for_each_minute_and_whenever_something_is_new(driver):
+    rare = "nvmlDeviceGetMPSComputeRunningProcesses_v3"
+    counted = []
+    driver.says("processes.0 7:1024")
+    source = driver.open()
+    for window, processes in enumerate(("7:1024", "7:1024", "7:1024,8:1024", "7:1024,8:1024", "7:1024,8:1024", "7:1024,8:1024")):
+        driver.says(f"processes.0 {processes}")
+        source.read(FIRST, NOW + window * 16_000)
+        before = driver.calls(rare)
+        source.processes(FIRST)
+        counted.append(driver.calls(rare) - before)
+
+    assert counted == [1, 0, 1, 0, 0, 0]
+    driver.says("processes.0 7:1024,8:1024", "mps.0 9:2048")
+    source.read(FIRST, NOW + 92_000)
+    assert ProcessReading(9, 2048) in source.processes(FIRST)

@@ -1,6 +1,6 @@
 """What one GPU can be asked: a refusal is kept for an hour, so that nothing is asked in vain each second."""
 
-from typing import Any, Dict, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, Mapping, Sequence, Tuple
 
 from agent.sources.nvml.library import NOTHING_NEW, WHY_UNREAD, raise_grave
 from agent.wire import WINDOW_COLUMNS
@@ -30,18 +30,23 @@ class Capabilities:
 
         Raises GPULostError and DriverAwayError.
         """
-        if key in self._shut and not self.is_open(key):
-            return None
         call = getattr(self._nvml, name, None)  # an older binding may not have it
         if call is None:
             return self.shut(key, "not_supported")
+        return self.tried(key, call, *arguments, empty=empty)
+
+    def tried(self, key: str, call: Callable[..., Any], *arguments: Any, empty: Any = None) -> Any:
+        """As ask, of a call that is at hand."""
+        if key in self._shut and not self.is_open(key):
+            return None
         try:
             answer = call(*arguments)
         except self._mismatch:
             return self.shut(key, "not_supported")
         except self._nvml.NVMLError as error:
             return empty if self.failed(key, error.value, str(error)) else None
-        self.succeeded(key)
+        if self._shut or self._strikes:
+            self.succeeded(key)
         return answer
 
     def failed(self, key: str, code: int, text: str) -> bool:

@@ -9,7 +9,7 @@ from agent.sources.nvml.capabilities import FOREVER_MS, Capabilities
 from agent.sources.nvml.gpm import GPM, Target
 from agent.sources.nvml.health import Health
 from agent.sources.nvml.library import MEMORY_V2
-from agent.sources.nvml.samples import SampleBuffer
+from agent.sources.nvml.samples import SampleBuffer, SampleCall
 
 # A window is 10 s. Power, energy and the utilisation's samples are wanted each second; what changes slowly twice a
 # window; averages and counters, which are exact over any time, once. The costly calls (milliseconds) are among the last.
@@ -25,8 +25,8 @@ DOORS = {"pcie_tx_bytes_s": 2, "pcie_rx_bytes_s": 2, "nvlink_tx_bytes_s": 2, "nv
 class Device:
     """A GPU, with its MIG instances when it is cut into some."""
 
-    def __init__(self, nvml: Any, handle: Any, info: GPUInfo, reader: Optional[GPM]) -> None:
-        self._nvml, self._reader = nvml, reader
+    def __init__(self, nvml: Any, handle: Any, info: GPUInfo, *, reader: Optional[GPM], sample: SampleCall) -> None:
+        self._nvml, self._reader, self._sample = nvml, reader, sample
         self.handle, self.info = handle, info
         self._now_ms = 0
         self.capabilities = self._new_capabilities()
@@ -128,7 +128,7 @@ class Device:
     def _begin(self, handle: Any) -> None:
         self.handle = handle
         self.capabilities.forget()
-        self._buffer, self._fields, self._utilisation = SampleBuffer(), fields.FieldReader(), processes.ProcessUtilisation()
+        self._buffer, self._fields, self._utilisation = SampleBuffer(self._sample), fields.FieldReader(), processes.ProcessUtilisation()
         self._lists = processes.ProcessLists(self.capabilities, handle)
         self._target = None if self._reader is None else Target(self.capabilities, handle)
         self._read_ms: Optional[int] = None  # the last read; None: the next is the first

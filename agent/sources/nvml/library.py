@@ -6,7 +6,7 @@ from typing import Any
 from agent.reading import SourceError
 
 # nvmlReturn_t, by what the agent does about it
-SUCCESS, NOT_SUPPORTED, NOT_FOUND, TIMEOUT, NO_DATA = 0, 3, 6, 10, 21
+SUCCESS, INVALID, NOT_FOUND, TOO_SMALL, TIMEOUT, NO_DATA = 0, 2, 6, 7, 10, 21
 NOTHING_NEW = frozenset((SUCCESS, NOT_FOUND, TIMEOUT, NO_DATA))
 DRIVER_GONE = frozenset((1, 9, 12))  # uninitialised, driver not loaded, library not found
 MISMATCH = 18  # the driver was upgraded under a library that stays mapped: only a new process helps

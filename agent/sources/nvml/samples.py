@@ -1,14 +1,36 @@
 """The driver's own buffer of utilisation, about six samples a second: what a reading a second would never see."""
 
+import ctypes
 from typing import Any, List, Optional, Sequence, Tuple
 
 from agent.sources.nvml.capabilities import Capabilities
-from agent.sources.nvml.library import VALUE_MEMBERS
+from agent.sources.nvml.library import INVALID, TOO_SMALL, VALUE_MEMBERS
 
 UTILISATION = 1  # nvmlSamplingType_t
+ROOM = 256  # samples; drivers keep 100 to 120
 DRY_MS = 60_000  # a buffer silent for so long while the GPU works: the driver's clock began anew
 
 Samples = List[Tuple[int, float]]
+
+
+class SampleCall:
+    """nvmlDeviceGetSamples in one call instead of the binding's two (first how many, then which): it is asked each second."""
+
+    def __init__(self, nvml: Any) -> None:
+        self._nvml = nvml
+        self._room = (nvml.c_nvmlSample_t * ROOM)()
+        self._type, self._count = ctypes.c_int(), ctypes.c_uint()
+
+    def __call__(self, handle: Any, after_us: int) -> Tuple[int, Sequence[Any]]:
+        """(nvmlValueType_t, the samples), good until the next call. Raises NVMLError."""
+        call = self._nvml._nvmlGetFunctionPointer("nvmlDeviceGetSamples")
+        self._count.value = ROOM
+        code = call(handle, UTILISATION, ctypes.c_ulonglong(after_us), ctypes.byref(self._type), ctypes.byref(self._count), self._room)
+        if code in (INVALID, TOO_SMALL):  # a driver that wants to be asked how many first
+            found: Tuple[int, Sequence[Any]] = self._nvml.nvmlDeviceGetSamples(handle, UTILISATION, after_us)
+            return found
+        self._nvml._nvmlCheckReturn(code)
+        return self._type.value, self._room[: min(ROOM, self._count.value)]
 
 
 class SampleBuffer:
@@ -18,7 +40,8 @@ class SampleBuffer:
     never compared with ours.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, call: SampleCall) -> None:
+        self._call = call
         self._cursor_us = 0
         self._fresh_ms: Optional[int] = None  # when there last was something new
 
@@ -27,7 +50,7 @@ class SampleBuffer:
 
         The first call only finds the place: what is older belongs to nobody's window.
         """
-        answer = capabilities.ask("util_samples", "nvmlDeviceGetSamples", handle, UTILISATION, self._cursor_us)
+        answer = capabilities.tried("util_samples", self._call, handle, self._cursor_us)
         found = [] if answer is None else _after(self._cursor_us, *answer)
         is_first, self._cursor_us = self._cursor_us == 0, found[-1][0] if found else self._cursor_us
         if found or self._fresh_ms is None:

@@ -9,6 +9,7 @@ from agent.sources.nvml.device import Device
 from agent.sources.nvml.gpm import GPM
 from agent.sources.nvml.library import MISMATCH, DriverAwayError, GPULostError, load, raise_grave, text_of
 from agent.sources.nvml.mig import Instance
+from agent.sources.nvml.samples import SampleCall
 from agent.sources.nvml.xid import XIDWatch
 
 RETRY_LOST_MS = 60_000
@@ -30,6 +31,7 @@ class NVMLSource:
     def __init__(self, *, gpm: bool = True, cards: Path = CARDS) -> None:
         self._nvml, self._cards = load(), cards
         self._reader = GPM(self._nvml) if gpm else None
+        self._sample = SampleCall(self._nvml)
         self._devices: Dict[str, Device] = {}
         self._events: List[Event] = []
         self._now_ms = 0
@@ -158,7 +160,7 @@ class NVMLSource:
             return []
         known = self._devices.get(uuid)
         if known is None:
-            self._devices[uuid] = Device(self._nvml, handle, GPUInfo(uuid, index), self._reader)
+            self._devices[uuid] = Device(self._nvml, handle, GPUInfo(uuid, index), reader=self._reader, sample=self._sample)
         elif is_anew or known.is_gone or known.lost_until_ms is not None or known.info.index != index:
             known.take_up(handle, index)
         else:

@@ -164,17 +164,18 @@ ret_t nvmlDeviceGetUtilizationRates(dev_t_ device, utilization_t *rates) {
     return OK;
 }
 
+/* `samples_sized 1`: this driver insists that its caller asks for the length first. */
 ret_t nvmlDeviceGetSamples(dev_t_ device, int kind, unsigned long long last_us, int *type, unsigned int *count, sample_t *samples) {
-    char text[4096];
-    unsigned int found = 0;
+    char text[4096], *rest = text, *part;
+    unsigned int found = 0, room = *count;
     (void)kind;
     UNCUT(device)
     *type = 1;
     if (!look_up("samples", index_of(device), text, sizeof text)) return NOT_FOUND;
-    for (char *part = strtok(text, ","); part; part = strtok(NULL, ",")) {
+    while ((part = strtok_r(rest, ",", &rest))) {
         unsigned long long stamp = strtoull(part, &part, 10);
         if (stamp <= last_us) continue;
-        if (samples) {
+        if (samples && found < room) {
             samples[found].stamp = stamp;
             samples[found].value.ull = 0;
             samples[found].value.ui = (unsigned int)strtoul(part + 1, NULL, 10);
@@ -182,7 +183,8 @@ ret_t nvmlDeviceGetSamples(dev_t_ device, int kind, unsigned long long last_us, 
         found++;
     }
     *count = found;
-    return found ? OK : NOT_FOUND;
+    if (samples && room != found && number("samples_sized", -1, 0)) return INVALID;
+    return !found ? NOT_FOUND : samples && found > room ? TOO_SMALL : OK;
 }
 
 #define RATIO_CALL(function, key) \
