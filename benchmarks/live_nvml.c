@@ -7,6 +7,7 @@
 #include <time.h>
 
 #define LOOK_UP
+#define POLL_MS 1000 /* waits without looking */
 static int index_of(void *device);
 static int look_up(const char *name, int index, char *value, size_t size);
 #include "../tests/agent/fake_nvml/fake_nvml.c"
@@ -53,9 +54,19 @@ static int put_process(char *value, size_t size, int index) {
     return 2;
 }
 
+/* What NVML tells of SMs, memory and links: percent of the metrics 1 to 13, MiB a second of 20 to 61. */
+static int put_gpm(char *value, size_t size, unsigned long long place) {
+    static const int metrics[] = {1, 2, 3, 5, 10, 12, 13, 20, 21, 60, 61};
+    static const int levels[] = {93, 71, 40, 33, 41, 12, 21, 900, 400, 80000, 80000};
+    size_t used = 0;
+    for (size_t at = 0; at < sizeof metrics / sizeof *metrics; at++)
+        used += (size_t)snprintf(value + used, size - used, "%s%d:%.3f", used ? "," : "", metrics[at], levels[at] * (0.8 + noise(place + at * 977, 100000) * 2e-6));
+    return 2;
+}
+
 static int look_up(const char *name, int index, char *value, size_t size) {
     unsigned long long us = now_us(), place = us / 1000000 * 64 + (unsigned long long)(index + 1);
-    if (!strncmp(name, "err.", 4) || !strcmp(name, "lost")) return 0;
+    if (!strncmp(name, "err.", 4) || !strncmp(name, "hang.", 5) || !strcmp(name, "lost")) return 0;
     if (!strcmp(name, "count")) return put(value, size, getenv("FAKE_COUNT") ? strtoull(getenv("FAKE_COUNT"), NULL, 10) : 8);
     if (!strcmp(name, "util")) return put(value, size, util_at(us, index));
     if (!strcmp(name, "util_memory")) return put(value, size, 30 + noise(place, 20));
@@ -67,5 +78,7 @@ static int look_up(const char *name, int index, char *value, size_t size) {
     if (!strcmp(name, "minor")) return put(value, size, (unsigned long long)index);
     if (!strcmp(name, "samples")) return put_samples(value, size, us, index);
     if (!strcmp(name, "processes")) return put_process(value, size, index);
+    if (!strcmp(name, "gpm")) return put_gpm(value, size, place);
+    if (!strcmp(name, "fields")) return snprintf(value, size, "74:q:%llu,82:u:%llu", us * 30, 70 + noise(us / 20000000, 5)) > 0 ? 2 : 0;
     return 0;
 }
