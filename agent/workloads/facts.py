@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from agent import procfs
+from agent.clock import elapsed_s
 from agent.workloads.job_cgroup import Cgroups, Usage
-from agent.workloads.poller import elapsed_s
 from agent.workloads.proc import read_stat
 
 MAX_TREE = 512  # processes of one job that are looked at

@@ -9,17 +9,13 @@ import time
 from dataclasses import dataclass
 from typing import Callable, FrozenSet, Optional, Sequence
 
+from agent.clock import elapsed_s
 from agent.reading import GPUInfo, Holdings, Scheduler, SchedulerError, SourceStatus
 
 log = logging.getLogger("agent.workloads")
 
 FRESH_INTERVALS = 2  # a longer silence is a gap: who holds the GPUs is not known then, which is not "nobody"
 MIN_PAUSE_S = 1.0  # between two questions, however long the first one took
-
-
-def elapsed_s() -> float:
-    """Seconds of a clock that nobody sets and that counts suspended time too: an answer from before a sleep is old."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
 from agent import procfs
+from agent.clock import elapsed_s
 from agent.workloads import environment, programs
 from agent.workloads.cgroup import MAX_BYTES, Owner, owner_of
-from agent.workloads.poller import elapsed_s
 
 DEAD_STATES = ("Z", "X")  # a zombie holds no context that anybody uses
 STUCK_STATE = "D"
