@@ -1,4 +1,4 @@
-"""The agent's door: run | once | check | replay. Exit 0: ok; 1: nothing to read, or the hub refused; 2: bad arguments."""
+"""The agent's door: run | once | check | replay | history. Exit 0: ok; 1: nothing to read, or the hub refused; 2: bad arguments."""
 
 import importlib
 import logging
@@ -17,6 +17,7 @@ COMMANDS = {
     "once": ("agent.look", "once"),
     "check": ("agent.look", "check"),
     "replay": ("agent.replay", "send"),
+    "history": ("agent.history", "send"),
 }
 
 

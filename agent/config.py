@@ -89,14 +89,14 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Config:
     _refuse_unknown(environment)
     given = vars(_parser().parse_args(list(arguments)))
     if given.get("command") is None:
-        raise ConfigError("say what to do: run, once, check or replay (--help tells more)")
+        raise ConfigError("say what to do: run, once, check, replay or history (--help tells more)")
 
     def value(name: str) -> Optional[str]:
         flag = given.get(name)
         return flag if flag is not None else environment.get(PREFIX + name.upper()) or None
 
     command = given["command"]
-    needs_hub = command in ("run", "replay")
+    needs_hub = command in ("run", "replay", "history")
     return Config(
         command=command,
         node=_node(value("node") or socket.gethostname()),
@@ -137,7 +137,7 @@ def default_spool(environment: Mapping[str, str]) -> str:
 def _parser() -> _Parser:
     parser = _Parser(prog="fleetwatch-agent", description="Reads this host's GPUs and streams them to a FleetWatch hub.")
     parser.add_argument("--version", action="version", version="fleetwatch-agent " + __version__)
-    commands = parser.add_subparsers(dest="command", parser_class=_Parser, metavar="run | once | check | replay")
+    commands = parser.add_subparsers(dest="command", parser_class=_Parser, metavar="run | once | check | replay | history")
     run = commands.add_parser("run", help="the daemon: read, keep, send, until it is told to stop")
     _add_hub_flags(run)
     _add_source_flag(run)
@@ -165,6 +165,13 @@ def _parser() -> _Parser:
     replay.add_argument("--tz", metavar="ZONE", help="zone of the file's times: UTC, +05:30, Europe/Berlin (UTC)")
     replay.add_argument("--start", metavar="ISO", help="move the log in time so that it begins here")
     replay.add_argument("--speed", metavar="X", help="max, or how many times real time (max)")
+    history = commands.add_parser("history", help="send how Slurm's jobs ended and what they asked for, from its accounting")
+    history.add_argument(
+        "files", nargs="+", metavar="FILE", help="output of sacct --json, or of sacct -P with its header; - reads it from a pipe"
+    )
+    _add_hub_flags(history)
+    history.add_argument("--cluster", metavar="NAME", help="the jobs' cluster, where the file has no column Cluster")
+    history.add_argument("--tz", metavar="ZONE", help="zone in which sacct -P printed its times: UTC, +05:30, Europe/Berlin (UTC)")
     return parser
 
 

@@ -153,8 +153,8 @@ def _send_log(recorded: Log, config: Config, job: Optional[Job], send: Callable[
                 events=[],
             )
             count = len(content.windows["start_ms"])
-            spool.append(_maker(content), windows=count)
-            _empty(pump)
+            spool.append(maker(content), windows=count)
+            send_all(pump)
             windows, batches = windows + count, batches + 1
             _keep_pace(config.speed, started, recorded.first_ms, closed[-1].start_ms + window_s * 1000)
     finally:
@@ -163,7 +163,8 @@ def _send_log(recorded: Log, config: Config, job: Optional[Job], send: Callable[
     return Done(recorded.path, windows, batches, len(recorded.gpus))
 
 
-def _maker(content: wire.Batch) -> Callable[[int], bytes]:
+def maker(content: wire.Batch) -> Callable[[int], bytes]:
+    """The payload of the batch, once the spool has given it a sequence."""
     return lambda sequence: wire.compress(wire.encode(replace(content, sequence=sequence)))
 
 
@@ -183,7 +184,7 @@ def _batches(windows: Iterator[batch.ClosedWindow], window_s: int, speed: Option
         yield waiting
 
 
-def _empty(pump: Pump) -> None:
+def send_all(pump: Pump) -> None:
     """Sends until nothing waits. Raises ReplayError for a refusal, or when the hub can't be reached for PATIENCE_S."""
     deadline = time.monotonic() + PATIENCE_S
     while True:

@@ -1,0 +1,91 @@
+"""`history`: what Slurm's accounting tells of jobs, sent once: how they ended and what they had asked for.
+
+Batches without windows, for no GPU. Their identity derives from the file's content, so importing twice changes nothing.
+"""
+
+import hashlib
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Callable, Iterator, List, Sequence
+
+from agent import __version__, batch, wire
+from agent.assembly import hub
+from agent.config import Config
+from agent.reading import Job, Workload
+from agent.replay import maker, send_all
+from agent.sacct import HistoryError, Reader
+from agent.sender import Outcome, Pump
+from agent.sources.replay import zone
+from agent.spool import Identity, Spool
+
+JOBS_PER_BATCH = 2000  # about 1 MB of JSON
+MAX_BYTES = 512 * 1024 * 1024
+WINDOW_S = 10  # the wire wants one; there are no windows
+BOOT_START_MS = 0  # an import is older than every boot: whatever a living agent says of the node is newer
+STANDARD_INPUT = Path("-")
+
+
+def send(chosen: Config) -> int:
+    """Sends every file; a line on standard output for each. Raises HistoryError, ReplayError."""
+    for path in chosen.files:
+        count = import_file(path, chosen, hub(chosen).send)
+        sys.stdout.write("%s: %d jobs, all at the hub\n" % (path, count))
+        sys.stdout.flush()
+    return 0
+
+
+def import_file(path: Path, chosen: Config, deliver: Callable[[bytes], Outcome]) -> int:
+    """How many jobs of the file the hub has now. Raises HistoryError for the file and ReplayError for the hub."""
+    content = _content(path)
+    try:
+        jobs = Reader(chosen.cluster or "default", zone(chosen.zone)).jobs(content.decode("utf-8", "replace"))
+    except HistoryError as error:
+        raise HistoryError("%s: %s" % (path, error)) from None
+    identity = Identity(_boot_id(content, chosen), BOOT_START_MS)
+    folder = Path(tempfile.mkdtemp(prefix="fleetwatch-history-"))
+    spool = Spool(folder, identity=lambda _: identity)
+    try:
+        pump = Pump(spool, deliver, flush_s=30)
+        sender = batch.Sender(chosen.node, identity.boot_id, identity.boot_start_ms, WINDOW_S)
+        for part in _parts(jobs):
+            spool.append(maker(_batch(part, sender)), windows=0)
+            send_all(pump)
+    finally:
+        spool.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    return len(jobs)
+
+
+def _batch(jobs: Sequence[Job], sender: batch.Sender) -> wire.Batch:
+    closed = batch.ClosedWindow(0, (), Workload(jobs=jobs))
+    return batch.build([closed], sender=sender, gpus=[], agent={"version": __version__, "source": "history"}, events=[])
+
+
+def _parts(jobs: Sequence[Job]) -> Iterator[List[Job]]:
+    for start in range(0, len(jobs), JOBS_PER_BATCH):
+        yield list(jobs[start : start + JOBS_PER_BATCH])
+
+
+def _content(path: Path) -> bytes:
+    """The whole file; `-` is standard input. Raises HistoryError."""
+    try:
+        if path == STANDARD_INPUT:
+            content = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with open(path, "rb") as file:
+                content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise HistoryError("%s can't be read: %s" % (path, error.strerror)) from error
+    if len(content) > MAX_BYTES:
+        raise HistoryError("%s is larger than %d MiB: give it in parts" % (path, MAX_BYTES // 1024 // 1024))
+    if not content.strip():
+        raise HistoryError("%s is empty, expected the output of sacct --json or sacct -P" % path)
+    return content
+
+
+def _boot_id(content: bytes, chosen: Config) -> str:
+    """Another file, or another reading of it, is another life of a spool: its batches are not duplicates."""
+    told = (hashlib.sha256(content).hexdigest(), chosen.cluster, chosen.zone)
+    return "history-" + hashlib.sha256(repr(told).encode()).hexdigest()[:32]

@@ -1,0 +1,278 @@
+"""What Slurm's accounting tells of jobs: `sacct --json`, and `sacct -P` with its header. Pure.
+
+Only the allocation of a job is read, not its steps; of its fields only those named here, so no command line and no comment.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+
+from agent.errors import AgentError
+from agent.reading import Job
+from agent.workloads.slurm_lists import gpu_count
+from agent.workloads.slurm_records import FINAL, is_over, labels, text, whole, words
+
+MAX_JOBS = 2_000_000
+DELIMITER = "|"
+MIB_PER_GIB = 1024
+
+_ID = re.compile(r"\d{1,18}")
+_STEP = re.compile(r"[0-9_+\[\],%-]+\.\S+")
+_NOT_YET = re.compile(r"\d+_\[")  # the tasks of an array that wait: no jobs of their own so far
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
+_ELAPSED = re.compile(r"(?:(\d{1,5})-)?(\d{1,5}):(\d\d):(\d\d)")
+_NO_TIME = ("", "Unknown", "None", "N/A", "0")
+
+
+class HistoryError(AgentError):
+    """The text is no accounting of Slurm; the message says what is wrong, and in which line or job."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How a file is read: its jobs' cluster where it names none, the zone of its times where it is text."""
+
+    cluster: str
+    zone: tzinfo
+
+    def jobs(self, content: str) -> List[Job]:
+        """The jobs, in the file's order; of a job that was requeued its last run. Raises HistoryError."""
+        found: Dict[str, Job] = {}
+        for job, is_told in self._json(content) if content.lstrip()[:1] in ("{", "[") else self._table(content):
+            before = found.pop(job.key, None)
+            if before is not None and not is_told:  # sacct -D: one row per run
+                job = _with_restarts(job, before.restarts + 1)
+            found[job.key] = job
+            if len(found) > MAX_JOBS:
+                raise HistoryError("more than %d jobs: give it in parts" % MAX_JOBS)
+        return list(found.values())
+
+    def _json(self, content: str) -> Iterator[Tuple[Job, bool]]:
+        """Each job of `sacct --json`, of every data_parser, and whether it tells its restarts."""
+        try:
+            answer = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            place = "line %d: " % error.lineno if isinstance(error, json.JSONDecodeError) else ""
+            raise HistoryError("%sno JSON: %s" % (place, getattr(error, "msg", error))) from error
+        jobs = answer.get("jobs") if isinstance(answer, dict) else None
+        if not isinstance(jobs, list):
+            raise HistoryError("line 1: JSON without a list of jobs, expected the output of sacct --json")
+        for count, job in enumerate(jobs, start=1):
+            if not isinstance(job, dict) or not whole(job.get("job_id")):
+                raise HistoryError("job %d of the list has no job_id" % count)
+            yield _job_of_json(job, self.cluster), job.get("restart_cnt") is not None
+
+    def _table(self, content: str) -> Iterator[Tuple[Job, bool]]:
+        """Each allocation of `sacct -P`, whatever the order of its columns, and whether it tells its restarts."""
+        lines = content.split("\n")
+        columns = [name.strip().lower() for name in lines[0].strip().split(DELIMITER)]
+        if "state" not in columns or not {"jobid", "jobidraw"} & set(columns):
+            raise HistoryError("line 1: expected JSON, or a header with JobIDRaw (or JobID), State and others, parted by '|'")
+        for number, line in enumerate(lines[1:], start=2):
+            if not line.strip():
+                continue
+            row = dict(zip(columns, _cells(line.rstrip("\r"), columns, number)))
+            if not _STEP.fullmatch(row.get("jobid") or row["jobidraw"]) and not _NOT_YET.match(row.get("jobid", "")):
+                yield self._job_of_row(row, number), bool(row.get("restarts"))
+
+    def _job_of_row(self, row: Mapping[str, str], number: int) -> Job:
+        start_ms, end_ms = self._times(row, number)
+        states = tuple(words(row["state"]))
+        requested = row.get("reqtres", "")
+        return _job(
+            identity=_identity(row, number),
+            cluster=text(row.get("cluster")) or self.cluster,
+            states=states,
+            name=text(row.get("jobname")),
+            user=text(row.get("user")),
+            account=text(row.get("account")),
+            times=(self._moment(row, "submit", number), start_ms, end_ms if is_over(states) else None),
+            restarts=whole(row.get("restarts")) or 0,
+            facts={
+                **labels(
+                    partition=text(row.get("partition")),
+                    qos=text(row.get("qos")),
+                    nodes=whole(row.get("nnodes")),
+                    requested=requested,
+                    time_limit_minutes=whole(row.get("timelimitraw")),
+                    array=_parts(row.get("jobid", ""), "_"),
+                    het=_parts(row.get("jobid", ""), "+"),
+                ),
+                **_outcome(row.get("alloctres", ""), row.get("exitcode", "")),
+            },
+        )
+
+    def _times(self, row: Mapping[str, str], number: int) -> Tuple[Optional[int], Optional[int]]:
+        """Start and end; an end that is not told follows from the time elapsed."""
+        start_ms, end_ms = self._moment(row, "start", number), self._moment(row, "end", number)
+        elapsed_ms = _elapsed_ms(row.get("elapsed", ""))
+        if end_ms is None and start_ms is not None and elapsed_ms is not None:
+            return start_ms, start_ms + elapsed_ms
+        if end_ms is not None and start_ms is not None and end_ms < start_ms:  # the hour that autumn repeats
+            return start_ms, max(start_ms, self._moment(row, "end", number, fold=1) or start_ms)
+        return start_ms, end_ms
+
+    def _moment(self, row: Mapping[str, str], column: str, number: int, *, fold: int = 0) -> Optional[int]:
+        """Milliseconds of the time in the column; it may be epoch seconds. None where there is none. Raises HistoryError."""
+        value = row.get(column, "").strip()
+        if value in _NO_TIME:
+            return None
+        if _ID.fullmatch(value):
+            return int(value) * 1000
+        try:
+            if not _TIME.fullmatch(value):
+                raise ValueError
+            at = datetime.fromisoformat(value)
+        except ValueError:
+            raise HistoryError("line %d: %s is %.40r, expected a time such as 2026-11-03T09:00:00" % (number, column, value)) from None
+        return round(at.replace(tzinfo=self.zone, fold=fold).timestamp() * 1000)
+
+
+def _job_of_json(job: Mapping[str, Any], cluster: str) -> Job:
+    state = job.get("state")
+    states = tuple(words(state.get("current") if isinstance(state, Mapping) else state))
+    times = _mapping(job.get("time"))
+    moments = [_seconds_ms(times.get(name)) for name in ("submission", "start", "end")]
+    array, het, tres = _mapping(job.get("array")), _mapping(job.get("het")), _mapping(job.get("tres"))
+    return _job(
+        identity=str(whole(job.get("job_id"))),
+        cluster=text(job.get("cluster")) or cluster,
+        states=states,
+        name=text(job.get("name")),
+        user=text(job.get("user")) or text(_mapping(job.get("association")).get("user")),
+        account=text(job.get("account")),
+        times=(moments[0], moments[1], moments[2] if is_over(states) else None),
+        restarts=whole(job.get("restart_cnt")) or 0,
+        facts={
+            **labels(
+                partition=text(job.get("partition")),
+                qos=text(job.get("qos")),
+                nodes=whole(job.get("allocation_nodes")),
+                requested=_tres(tres.get("requested")),
+                time_limit_minutes=whole(times.get("limit")),
+                array=(_digits(array.get("job_id")), _digits(array.get("task_id"))),
+                het=(_digits(het.get("job_id")), _digits(het.get("job_offset"))),
+            ),
+            **_outcome(_tres(tres.get("allocated")), _exit_code(job.get("exit_code"))),
+        },
+    )
+
+
+def _job(
+    *,
+    identity: str,
+    cluster: str,
+    states: Tuple[str, ...],
+    name: str,
+    user: str,
+    account: str,
+    times: Tuple[Optional[int], Optional[int], Optional[int]],
+    restarts: int,
+    facts: Mapping[str, str],
+) -> Job:
+    state = next((state for state in states if state in FINAL), states[0] if states else "")
+    return Job(
+        key="slurm/%s/%s" % (cluster, identity),
+        scheduler="slurm",
+        cluster=cluster,
+        id=identity,
+        name=name,
+        user=user,
+        account=account,
+        state=state,
+        submit_ms=times[0],
+        start_ms=times[1],
+        end_ms=times[2],
+        restarts=restarts,
+        labels=facts,
+    )
+
+
+def _with_restarts(job: Job, restarts: int) -> Job:
+    return Job(**{**vars(job), "restarts": max(job.restarts, restarts)})
+
+
+def _identity(row: Mapping[str, str], number: int) -> str:
+    """The id by which the node's own agent knows the job: an array's task has one of its own, JobIDRaw."""
+    shown = (row.get("jobidraw") or row.get("jobid") or "").strip()
+    if _ID.fullmatch(shown):
+        return shown
+    if re.fullmatch(r"\d+[_+]\d+", shown):
+        raise HistoryError("line %d: job %s is part of an array or heterogeneous job: export the column JobIDRaw too" % (number, shown))
+    raise HistoryError("line %d: %.40r is no job id" % (number, shown))
+
+
+def _cells(line: str, columns: List[str], number: int) -> List[str]:
+    """The row's values; more of them than columns means that the job's name holds the delimiter. Raises HistoryError."""
+    cells = line.split(DELIMITER)
+    if cells[-1] == "" and len(cells) == len(columns) + 1:  # sacct -p ends each line with one
+        cells.pop()
+    extra = len(cells) - len(columns)
+    if extra > 0 and "jobname" in columns:
+        place = columns.index("jobname")
+        name = DELIMITER.join(cells[place : place + extra + 1])
+        return [*cells[:place], name, *cells[place + extra + 1 :]]
+    if extra != 0:
+        raise HistoryError("line %d has %d values for %d columns" % (number, len(cells), len(columns)))
+    return cells
+
+
+def _parts(shown: str, sign: str) -> Tuple[str, str]:
+    first, found, second = shown.strip().partition(sign)
+    return (first, second) if found and _ID.fullmatch(first) and _ID.fullmatch(second) else ("", "")
+
+
+def _outcome(allocated: str, exit_code: str) -> Dict[str, str]:
+    gpus = gpu_count(allocated)
+    found = {"allocated_gpus": "" if gpus is None else str(gpus), "exit_code": "" if exit_code in ("0:0", "") else exit_code}
+    return {name: value for name, value in found.items() if value}
+
+
+def _exit_code(value: Any) -> str:
+    """As text shows it: status and signal, `1:0`."""
+    given = _mapping(value)
+    signal = _mapping(given.get("signal"))
+    code = whole(given.get("return_code"))
+    return "%d:%d" % (code or 0, whole(signal.get("id", signal.get("signal_id"))) or 0) if code is not None or signal else ""
+
+
+def _tres(value: Any) -> str:
+    """A list of trackable resources as the text that shows them: `cpu=16,mem=64G,gres/gpu=2`."""
+    parts = []
+    for item in value if isinstance(value, list) else ():
+        count = whole(_mapping(item).get("count"))
+        if count is None:
+            continue
+        kind, name = text(item.get("type")), text(item.get("name"))
+        shown = _memory(count) if kind == "mem" else str(count)
+        parts.append("%s=%s" % ("/".join(word for word in (kind, name) if word), shown))
+    return ",".join(parts)
+
+
+def _memory(mebibytes: int) -> str:
+    whole_gib = mebibytes % MIB_PER_GIB == 0
+    return "%dG" % (mebibytes // MIB_PER_GIB) if whole_gib else "%dM" % mebibytes
+
+
+def _seconds_ms(value: Any) -> Optional[int]:
+    seconds = whole(value)
+    return None if not seconds else seconds * 1000
+
+
+def _elapsed_ms(value: str) -> Optional[int]:
+    found = _ELAPSED.fullmatch(value.strip())
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _digits(value: Any) -> str:
+    number = whole(value)
+    return "" if number is None else str(number)
