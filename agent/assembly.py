@@ -43,7 +43,7 @@ def identity(spool_id: str) -> Identity:
 
 def _resolver(chosen: Config) -> Resolver:
     """A declared job holds everything, so nobody else's books are read."""
-    place = Place(chosen.node, chosen.cluster, chosen.proc_root)
+    place = Place(chosen.node, chosen.cluster, chosen.proc_root, chosen.docker_all)
     return Resolver(
         node=chosen.node,
         schedulers=[] if chosen.job is not None else open_schedulers(chosen.jobs, place),

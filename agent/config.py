@@ -65,6 +65,7 @@ class Config:
     jobs: Tuple[str, ...] = ("auto",)  # of JOB_SOURCES: whose books are read
     cluster: str = ""  # as job keys name it, where the scheduler itself has no name for it
     proc_root: str = "/proc"  # where the host's is mounted
+    docker_all: bool = False  # a container that was given all GPUs holds them all
     job: Optional[JobOptions] = None
     files: Tuple[Path, ...] = ()
     gpus: int = 1
@@ -72,6 +73,7 @@ class Config:
     zone: str = "UTC"
     start: Optional[str] = None
     speed: Optional[float] = None  # times real time; None: as fast as the hub takes it
+    is_json: bool = False
 
 
 class _Parser(argparse.ArgumentParser):
@@ -97,12 +99,14 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Config:
 
     command = given["command"]
     needs_hub = command in ("run", "replay", "history")
+    may_ask_hub = command == "check" and value("server") is not None
+    may_have_token = may_ask_hub and (value("token") or environment.get(TOKEN_FILE))
     return Config(
         command=command,
         node=_node(value("node") or socket.gethostname()),
         source=_source(value("source") or "auto"),
-        server=_server(value("server")) if needs_hub else "",
-        token=_token(value("token"), environment) if needs_hub else "",
+        server=_server(value("server")) if needs_hub or may_ask_hub else "",
+        token=_token(value("token"), environment) if needs_hub or may_have_token else "",
         token_file=None if value("token") or not environment.get(TOKEN_FILE) else Path(environment[TOKEN_FILE]),
         ca_file=_existing("--ca-file", value("ca_file")),
         flush_s=_whole("--flush-s", value("flush_s") or "30", MIN_FLUSH_S, MAX_FLUSH_S),
@@ -114,6 +118,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Config:
         jobs=_job_sources(value("jobs") or "auto"),
         cluster=_cluster(value("cluster")),
         proc_root=_proc_root(value("proc_root")),
+        docker_all=_switch("--docker-all-counts", value("docker_all_counts")),
         job=_job(given),
         files=tuple(Path(name) for name in given.get("files", ())),
         gpus=_whole("--gpus", given.get("gpus") or "1", 1, 1024),
@@ -121,6 +126,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Config:
         zone=given.get("tz") or "UTC",
         start=given.get("start"),
         speed=_speed(given.get("speed") or "max"),
+        is_json=bool(given.get("json")),
     )
 
 
@@ -151,9 +157,12 @@ def _parser() -> _Parser:
     run.add_argument("--record", metavar="FILE", help="also write every reading to FILE, for replay")
     once = commands.add_parser("once", help="one window of this host on standard output; needs no hub")
     once.add_argument("--json", action="store_true", required=True, help="in the wire's format")
-    check = commands.add_parser("check", help="what this host offers, and what can't be read and why")
+    once.add_argument("--node", metavar="NAME", help="this node's name (the host name)")
+    check = commands.add_parser("check", help="what this host offers, what can't be read, why, and what to do about it")
+    _add_hub_flags(check)
+    check.add_argument("--spool", metavar="DIR", help="folder of the queue on disk, to see whether it can be written")
+    check.add_argument("--json", action="store_true", help="the report for machines")
     for command in (once, check):
-        command.add_argument("--node", metavar="NAME", help="this node's name (the host name)")
         _add_source_flag(command)
         _add_host_flags(command)
     replay = commands.add_parser("replay", help="send a recorded log through the real pipeline")
@@ -189,6 +198,12 @@ def _add_source_flag(parser: argparse.ArgumentParser) -> None:
 def _add_host_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", metavar="LIST", help="whose books are read: auto, or some of slurm,kubernetes,docker,process (auto)")
     parser.add_argument("--cluster", metavar="C", help="the cluster's name in job keys, where its scheduler has none (default)")
+    parser.add_argument(
+        "--docker-all-counts",
+        action="store_const",
+        const="yes",
+        help="a container that was given all GPUs holds them all (no: only those it uses)",
+    )
     parser.add_argument("--proc-root", metavar="DIR", help="where the host's /proc is mounted, in a container (/proc)")
 
 
@@ -201,7 +216,7 @@ def _add_job_flags(parser: argparse.ArgumentParser) -> None:
 
 _VARIABLES = (
     "SERVER", "TOKEN", "TOKEN_FILE", "NODE", "SOURCE", "FLUSH_S", "SPOOL", "SPOOL_MB", "CA_FILE", "LABELS", "RELEASE_MIN",
-    "JOBS", "CLUSTER", "PROC_ROOT",
+    "JOBS", "CLUSTER", "PROC_ROOT", "DOCKER_ALL_COUNTS",
 )  # fmt: skip
 
 
@@ -303,6 +318,12 @@ def _whole(flag: str, text: str, low: int, high: int) -> int:
     if not re.fullmatch(r"\d{1,9}", text) or not low <= int(text) <= high:
         raise ConfigError("%s is %r, expected a whole number from %d to %d" % (flag, text, low, high))
     return int(text)
+
+
+def _switch(flag: str, text: Optional[str]) -> bool:
+    if text not in (None, "yes", "no"):
+        raise ConfigError("%s is %r, expected yes or no" % (flag, text))
+    return text == "yes"
 
 
 def _speed(text: str) -> Optional[float]:

@@ -13,7 +13,11 @@ from agent.reading import Scheduler
 
 AUTO, PROCESS = "auto", "process"
 # In the order in which they are believed: the first books that name a process's job win.
-MODULES: Tuple[Tuple[str, str], ...] = (("slurm", "agent.workloads.slurm"), ("kubernetes", "agent.workloads.kubernetes"))
+MODULES: Tuple[Tuple[str, str], ...] = (
+    ("slurm", "agent.workloads.slurm"),
+    ("kubernetes", "agent.workloads.kubernetes"),
+    ("docker", "agent.workloads.docker"),
+)
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,7 @@ class Place:
     node: str
     cluster: str = ""
     proc_root: str = "/proc"
+    docker_all: bool = False  # a container that was given all GPUs holds them all
 
 
 def open_schedulers(kinds: Sequence[str], place: Place) -> List[Scheduler]:

@@ -1,0 +1,92 @@
+"""Which GPUs a container was given by name, number or device file.
+
+"All" is what a container may see, and images of CUDA ask for it by themselves: no allocation, unless the operator says so.
+An index is NVML's, as the NVIDIA Container Toolkit counts.
+"""
+
+import re
+from typing import Any, List, Mapping, Optional, Sequence
+
+from agent.reading import GPUInfo
+
+ALL = "all"
+MAX_NAMES = 256
+VISIBLE = "NVIDIA_VISIBLE_DEVICES"  # the one variable that is read of a container's environment, which holds secrets
+CDI = "nvidia.com/"
+MIN_PREFIX = len("GPU-") + 8  # of a UUID: enough to be meant as one
+_FILE = re.compile(r"/dev/nvidia(\d{1,3})")
+_INDEX = re.compile(r"(?:gpu)?(\d{1,3})")  # the toolkit's CDI names were gpu0, and are 0
+
+
+def names(answer: Mapping[str, Any]) -> List[str]:
+    """What the container was given, in the words of its request; ALL among them for all.
+
+    The variable counts only where nothing else was asked for and a runtime of NVIDIA's reads it.
+    """
+    host = _mapping(answer.get("HostConfig"))
+    asked = [name for request in _mappings(host.get("DeviceRequests")) for name in _requested(request)]
+    files = [str(device.get("PathOnHost")) for device in _mappings(host.get("Devices"))]
+    asked += [cdi for path in files for cdi in _cdi(path)] + [path for path in files if _FILE.fullmatch(path)]
+    if not asked and "nvidia" in str(host.get("Runtime")):
+        asked = _visible(_mapping(answer.get("Config")).get("Env"))
+    return asked[:MAX_NAMES]
+
+
+def gpus_named(asked: Sequence[str], gpus: Sequence[GPUInfo], *, all_counts: bool) -> List[str]:
+    """The UUIDs of this node's GPUs that are given by these names; what is not here is left out."""
+    if ALL in asked and all_counts:
+        return [gpu.uuid for gpu in gpus if gpu.parent_uuid is None]
+    found = [_uuid(name, gpus) for name in asked if name != ALL]
+    return list(dict.fromkeys(uuid for uuid in found if uuid is not None))
+
+
+def _requested(request: Mapping[str, Any]) -> List[str]:
+    """Of one DeviceRequest: https://docs.docker.com/reference/api/engine/version/v1.47/#tag/Container/operation/ContainerCreate"""
+    driver, count = request.get("Driver"), request.get("Count")
+    ids = [name for name in request.get("DeviceIDs") or () if isinstance(name, str)] if isinstance(request.get("DeviceIDs"), list) else []
+    if driver == "cdi":
+        return [found for name in ids for found in _cdi(name)]
+    if driver not in ("", None, "nvidia") or not (driver == "nvidia" or _wants_gpu(request.get("Capabilities"))):
+        return []
+    if ids:
+        return ids
+    if not isinstance(count, int) or count == 0:
+        return []
+    return [ALL] if count < 0 else [str(index) for index in range(min(count, MAX_NAMES))]  # Docker takes the first ones
+
+
+def _wants_gpu(capabilities: Any) -> bool:
+    return isinstance(capabilities, list) and any(isinstance(group, list) and "gpu" in group for group in capabilities)
+
+
+def _cdi(name: str) -> List[str]:
+    """The device in `nvidia.com/gpu=0`; nothing of other vendors'."""
+    kind, sign, device = name.partition("=")
+    return [device] if kind.startswith(CDI) and sign and device else []
+
+
+def _visible(environment: Any) -> List[str]:
+    """`void`, `none` and nothing are no GPU; the last of several counts."""
+    given = [one for one in environment or () if isinstance(one, str)] if isinstance(environment, list) else []
+    values = [one.partition("=")[2] for one in given if one.startswith(VISIBLE + "=")]
+    asked = [name.strip() for name in values[-1].split(",")] if values else []
+    return [name for name in asked if name not in ("", "void", "none")]
+
+
+def _uuid(name: str, gpus: Sequence[GPUInfo]) -> Optional[str]:
+    file, index = _FILE.fullmatch(name), _INDEX.fullmatch(name)
+    if file is not None:
+        found = [gpu.uuid for gpu in gpus if gpu.minor == int(file.group(1)) and gpu.parent_uuid is None]
+    elif index is not None:
+        found = [gpu.uuid for gpu in gpus if gpu.index == int(index.group(1)) and gpu.parent_uuid is None]
+    else:
+        found = [gpu.uuid for gpu in gpus if len(name) >= MIN_PREFIX and gpu.uuid.startswith(name)]
+    return found[0] if len(found) == 1 else None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _mappings(value: Any) -> List[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
