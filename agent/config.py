@@ -52,6 +52,7 @@ class Config:
     command: str
     node: str
     source: str = "auto"
+    gpm: bool = True  # whether GPM is read, on GPUs that have it
     server: str = ""
     token: str = field(default="", repr=False)
     ca_file: Optional[str] = None
@@ -105,6 +106,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Config:
         command=command,
         node=_node(value("node") or socket.gethostname()),
         source=_source(value("source") or "auto"),
+        gpm=_is_on("--gpm", value("gpm") or "on"),
         server=_server(value("server")) if needs_hub or may_ask_hub else "",
         token=_token(value("token"), environment) if needs_hub or may_have_token else "",
         token_file=None if value("token") or not environment.get(TOKEN_FILE) else Path(environment[TOKEN_FILE]),
@@ -192,6 +194,7 @@ def _add_hub_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_source_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--gpm", metavar="on|off", help="off: SM, tensor and memory activity of Hopper and newer are not read (on)")
     parser.add_argument("--source", metavar="S", help="auto | nvml | nvidia-smi | dcgm=URL | simulated:SPEC | replay:FILE (auto)")
 
 
@@ -215,7 +218,7 @@ def _add_job_flags(parser: argparse.ArgumentParser) -> None:
 
 
 _VARIABLES = (
-    "SERVER", "TOKEN", "TOKEN_FILE", "NODE", "SOURCE", "FLUSH_S", "SPOOL", "SPOOL_MB", "CA_FILE", "LABELS", "RELEASE_MIN",
+    "SERVER", "TOKEN", "TOKEN_FILE", "NODE", "SOURCE", "GPM", "FLUSH_S", "SPOOL", "SPOOL_MB", "CA_FILE", "LABELS", "RELEASE_MIN",
     "JOBS", "CLUSTER", "PROC_ROOT", "DOCKER_ALL_COUNTS",
 )  # fmt: skip
 
@@ -262,6 +265,12 @@ def _proc_root(text: Optional[str]) -> str:
     if not os.path.exists(os.path.join(text, "stat")):
         raise ConfigError("--proc-root is %r, and no /proc is mounted there" % text)
     return text
+
+
+def _is_on(flag: str, text: str) -> bool:
+    if text not in ("on", "off"):
+        raise ConfigError("%s is %r, expected on or off" % (flag, text))
+    return text == "on"
 
 
 def _server(text: Optional[str]) -> str:

@@ -54,7 +54,7 @@ def _one_window(chosen: Config, window_ms: int) -> Tuple[Sampler, Observed, int,
     host = HostReader(chosen.proc_root)
     is_simulated = chosen.source.startswith("simulated:")
     start_ms = clock.now_ms() // window_ms * window_ms + (-window_ms if is_simulated else window_ms)
-    source = open_source(chosen.source, node=chosen.node, start_ms=start_ms - 2 * INTERVAL_MS)
+    source = open_source(chosen.source, node=chosen.node, start_ms=start_ms - 2 * INTERVAL_MS, gpm=chosen.gpm)
     if not source.gpus():
         raise SourceError("the driver names no GPU")
     if not is_simulated:

@@ -16,7 +16,7 @@ _CLASSES = {
 }
 
 
-def open_source(name: str, *, node: str, start_ms: int, cluster: str = "default") -> Source:
+def open_source(name: str, *, node: str, start_ms: int, cluster: str = "default", gpm: bool = True) -> Source:
     """The source that config.SOURCES names. Raises SourceError when nothing can be read, ValueError for a bad simulation."""
     if name.startswith("dcgm="):
         return _made("dcgm", name.partition("=")[2], cluster=cluster, now_ms=start_ms)
@@ -25,7 +25,11 @@ def open_source(name: str, *, node: str, start_ms: int, cluster: str = "default"
         return _made(kind, rest, node=node, start_ms=start_ms)
     if kind == "replay":
         return _made(kind, Path(rest), node=node, start_ms=start_ms)
-    return _first_that_opens() if name == "auto" else _made(name)
+    return _first_that_opens(gpm) if name == "auto" else _driver(name, gpm)
+
+
+def _driver(name: str, gpm: bool) -> Source:
+    return _made(name, gpm=gpm) if name == "nvml" else _made(name)
 
 
 def _made(kind: str, *arguments: Any, **options: Any) -> Source:
@@ -34,12 +38,12 @@ def _made(kind: str, *arguments: Any, **options: Any) -> Source:
     return source
 
 
-def _first_that_opens() -> Source:
+def _first_that_opens(gpm: bool) -> Source:
     """Raises SourceError with every reason."""
     reasons: List[str] = []
     for kind in AUTOMATIC:
         try:
-            return _made(kind)
+            return _driver(kind, gpm)
         except DriverChangedError:
             raise  # a new process reads NVML again: no reason to fall back
         except SourceError as error:

@@ -1,5 +1,7 @@
 import pytest
 
+from agent import config
+from agent.sources.factory import open_source
 from tests.agent.nvml_driver import needs_compiler
 
 pytestmark = needs_compiler
@@ -144,3 +146,19 @@ def test_every_sample_and_event_set_is_given_back_and_a_new_source_can_be_opened
 
     assert (lent, driver.lent) == ((4, 1), (0, 0))
     assert mean_of_a_window(driver.open())["sm_active"] == 0.5
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [([], 0.5), (["--gpm", "on"], 0.5), (["--gpm", "off"], None)])
+def test_the_operators_switch_reaches_the_driver(driver, arguments, expected):
+    driver.says("gpm 2:50")
+    chosen = config.parse(["check", "--source", "auto", *arguments], {})
+
+    source = open_source(chosen.source, node="n", start_ms=NOW, gpm=chosen.gpm)
+
+    assert mean_of_a_window(source).get("sm_active") == expected
+    source.close()
+
+
+def test_the_switch_takes_on_and_off_only():
+    with pytest.raises(config.ConfigError, match="expected on or off"):
+        config.parse(["check"], {"FLEETWATCH_GPM": "no"})
