@@ -3,6 +3,7 @@
 import logging
 import random
 import signal
+import threading
 from pathlib import Path
 
 from agent import batch, memory
@@ -22,6 +23,7 @@ from agent.spool import Spool
 
 WINDOW_MS = WINDOW_S * 1000
 MAX_PHASE_MS = 3000
+SETTLE_S = 75.0  # by then every part has run, sending too
 
 
 def run(chosen: Config) -> int:
@@ -41,6 +43,9 @@ def run(chosen: Config) -> int:
             signal.signal(number, lambda *_: loop.stop())
         signal.signal(signal.SIGUSR1, lambda *_: loop.release())
         memory.give_back()
+        settling = threading.Timer(SETTLE_S, memory.settle)
+        settling.daemon = True
+        settling.start()
         logging.info("agent started node=%s source=%s server=%s spool=%s", chosen.node, chosen.source, chosen.server, chosen.spool)
         must_restart = loop.run()
     finally:

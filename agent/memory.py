@@ -1,11 +1,15 @@
-"""Keeps the daemon small: what loading it cost must not stay its size for months."""
+"""Keeps the daemon small: what loading and starting cost must not stay its size for months."""
 
 import ctypes
 import gc
 import importlib
+import re
+from typing import Iterable, Iterator, Optional, Tuple
 
 BINDINGS = "pynvml"
 M_ARENA_MAX = -8  # malloc.h
+MADV_DONTNEED = 4  # bits/mman-linux.h
+_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (....) \S+ \S+ \S+\s*(.*)")
 
 
 def prepare(*, reads_nvml: bool) -> None:
@@ -14,7 +18,7 @@ def prepare(*, reads_nvml: bool) -> None:
     They are 8,000 lines, which Python compiles at each start where it runs from one file, in 20 MB of memory: taken first,
     the modules loaded next are put in what becomes free of it.
     """
-    _libc("mallopt", M_ARENA_MAX, 1)
+    _libc("mallopt", ctypes.c_int(M_ARENA_MAX), ctypes.c_int(1))
     if reads_nvml:
         try:
             importlib.import_module(BINDINGS)
@@ -23,15 +27,46 @@ def prepare(*, reads_nvml: bool) -> None:
         give_back()
 
 
+def settle() -> None:
+    """Once everything has run: hands back what only the start needed, the libraries' code too (a third of their pages).
+
+    Code that is needed after all is mapped again from the page cache.
+    """
+    give_back()
+    try:
+        with open("/proc/self/smaps") as lines:
+            unchanged = list(unchanged_file_mappings(lines))
+    except OSError:
+        return
+    for start, length in unchanged:
+        _libc("madvise", ctypes.c_size_t(start), ctypes.c_size_t(length), ctypes.c_int(MADV_DONTNEED))
+
+
 def give_back() -> None:
     """Hands free memory to the system, and spares the garbage collector what was loaded by now and will stay."""
     gc.collect()
     gc.freeze()
-    _libc("malloc_trim", 0)
+    _libc("malloc_trim", ctypes.c_size_t(0))
 
 
-def _libc(function: str, *arguments: int) -> None:
-    """Calls it where this C library has it: musl has neither."""
+def unchanged_file_mappings(smaps: Iterable[str]) -> Iterator[Tuple[int, int]]:
+    """(start, length) of the mappings that hold nothing but what their file holds: dropping such a page loses nothing.
+
+    Written pages count as Anonymous: the linker's relocations, which a later mprotect made read-only, must stay.
+    """
+    mapping: Optional[Tuple[int, int]] = None
+    for line in smaps:
+        found = _MAPPING.match(line)
+        if found is not None:
+            start, end, rights, path = found.groups()
+            is_code = path.startswith("/") and "w" not in rights and rights.endswith("p")
+            mapping = (int(start, 16), int(end, 16) - int(start, 16)) if is_code else None
+        elif mapping is not None and line.split() == ["Anonymous:", "0", "kB"]:
+            yield mapping
+
+
+def _libc(function: str, *arguments: object) -> None:
+    """Calls it where this C library has it: musl lacks some."""
     try:
         call = getattr(ctypes.CDLL(None), function)
     except (AttributeError, OSError):

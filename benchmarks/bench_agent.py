@@ -24,7 +24,7 @@ from tests.stack.living import ROOT, free_port
 GPUS = 8
 FLUSH_S = 30
 SLICE_S = 30  # CPU is told as the median of slices: one flush each
-WARM_UP_S = 50  # the first batches have left: what a daemon needs it has loaded
+WARM_UP_S = 95  # the first batches have left, and the agent has given back what only the start needed
 SECONDS = 120
 SCRAPE_S = 10
 DAY_S = 86_400
