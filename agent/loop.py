@@ -5,12 +5,11 @@ network) and this one, which goes on reporting the host whatever the others suff
 """
 
 import logging
-import math
 import queue
 import threading
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from agent import __version__, batch, wire
 from agent.clock import Clock
@@ -60,7 +59,7 @@ class Loop:
         self._events: List[Event] = []
         self._drafted_events = 0
         self._is_stuck = False
-        self._end_ms = 0
+        self._end_ms = self._end_after(parts.clock.now_ms())  # of the window that is open
         self._began = time.monotonic()
         # Orders come from signal handlers, which may interrupt any line of this thread: SimpleQueue.put is made for that,
         # while Event.set would wait for ever for a lock that the interrupted line holds.
@@ -81,7 +80,6 @@ class Loop:
         pumping = threading.Thread(target=self._parts.pump.run, args=(stopping,), name="pump", daemon=True)
         sampling.start()
         pumping.start()
-        self._end_ms = self._end_after(self._parts.clock.now_ms())
         while True:
             order = self._next_order()
             if order == "stop" or self.must_restart:
@@ -269,14 +267,22 @@ def window_of(observed: Observed, gpu: GPUInfo, *, start_ms: int, end_ms: int) -
     processes = observed.processes.get(gpu.uuid)
     if processes is not None:
         columns["process_count"] = len(processes)
-    return replace(window, columns={name: value for name, value in columns.items() if _is_sendable(name, value)})
+    return replace(window, columns={name: value for name, value in columns.items() if name in _LIMITS and _is_sendable(name, value)})
+
+
+def _limits(name: str) -> Tuple[float, float]:
+    if name in wire.SIGNED_COLUMNS:
+        return wire.MIN_CELSIUS, wire.MAX_CELSIUS
+    return (-wire.RATIO_SLACK, 1 + wire.RATIO_SLACK) if name in wire.RATIO_COLUMNS else (0, wire.MAX_AMOUNT)
+
+
+_LIMITS = {name: _limits(name) for name in wire.WINDOW_COLUMNS}
 
 
 def _is_sendable(name: str, value: float) -> bool:
     """False for NaN, infinity, and what is below zero or above what any counter holds."""
-    low = wire.MIN_CELSIUS if name in wire.SIGNED_COLUMNS else -wire.RATIO_SLACK if name in wire.RATIO_COLUMNS else 0
-    high = wire.MAX_CELSIUS if name in wire.SIGNED_COLUMNS else wire.MAX_AMOUNT
-    return math.isfinite(value) and low <= value <= high
+    low, high = _LIMITS[name]
+    return low <= value <= high
 
 
 def host_columns(host: HostReader, observed: Observed) -> Dict[str, float]:

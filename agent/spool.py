@@ -125,11 +125,11 @@ class Spool:
         """Notes windows that the next append will hold, as a batch of their own, for the case that it never comes."""
         with self._mutex:
             sequence = self._state.next_sequence + self._drafted
-            content = frame(Entry(sequence, windows, make(sequence)))
             try:
+                content = frame(Entry(sequence, windows, make(sequence)))
                 with open(self._folder / _DRAFT, "ab" if self._drafted else "wb") as handle:
                     handle.write(content)
-            except OSError as error:
+            except (OSError, ValueError) as error:
                 log.debug("windows not drafted: %s", error)  # append will meet the same trouble, and say it
                 return
             self._drafted += 1

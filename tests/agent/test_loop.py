@@ -1,96 +1,13 @@
-import gzip
 import logging
 import threading
 
 import pytest
 
-from agent import batch, wire
-from agent.clock import Clock
-from agent.host import HostReader
-from agent.loop import STUCK_S, Loop, Parts
-from agent.reading import Allocation, Event, Job, ProcessReading, Reading, SourceError, SourceStatus, Workload
-from agent.sampler import Recorder, Sampler
-from agent.sender import Pump
-from agent.spool import Identity, Spool
+from agent.loop import STUCK_S
+from agent.reading import Event
+from agent.sampler import Sampler
+from tests.agent.daemon import Daemon, Times
 from tests.agent.factories import START, gpu
-
-
-class FakeSource:
-    """Two GPUs at 50 %; what happens to them is set by the test."""
-
-    name = "fake"
-
-    def __init__(self):
-        self.infos = [gpu("GPU-1"), gpu("GPU-2")]
-        self.broken = {}
-        self.pending = []
-        self.is_closed = False
-
-    def driver(self):
-        return "580.1"
-
-    def gpus(self):
-        if "all" in self.broken:
-            raise SourceError(self.broken["all"])
-        return list(self.infos)
-
-    def read(self, uuid, now_ms):
-        if uuid in self.broken:
-            raise SourceError(self.broken[uuid])
-        return Reading(at_ms=now_ms, util=0.5)
-
-    def processes(self, uuid):
-        return [ProcessReading(7)] if uuid == "GPU-1" else None
-
-    def events(self, now_ms):
-        pending, self.pending = self.pending, []
-        return pending
-
-    def close(self):
-        self.is_closed = True
-
-
-class FakeWorkloads:
-    def __init__(self):
-        self.is_ok = True
-
-    def resolve(self, processes, *, gpus, start_ms, end_ms):
-        if not self.is_ok:
-            return Workload(sources=[SourceStatus("slurm", ok=False)])
-        held = [Allocation(info.uuid, "slurm/c/1", "slurm", START - 5000) for info in gpus]
-        return Workload([Job("slurm/c/1")], held, [], [SourceStatus("slurm", ok=True)])
-
-
-class Daemon:
-    """The parts of a daemon with a fake driver and a fake clock; no thread runs."""
-
-    def __init__(self, folder, *, flush_s=30):
-        self.source, self.workloads = FakeSource(), FakeWorkloads()
-        self.problem = None
-        self.sampler = Sampler(self.open, lambda _: self.workloads, window_ms=10_000, interval_ms=1000, recorder=Recorder())
-        self.spool = Spool(folder, identity=lambda _: Identity("boot", START))
-        self.pump = Pump(self.spool, lambda payload: None, flush_s=flush_s)
-        sender = batch.Sender("gpu-07", "boot", START, 10)
-        self.loop = Loop(Parts(sender, self.sampler, self.spool, self.pump, HostReader("/nowhere"), Clock()))
-
-    def open(self):
-        if self.problem is not None:
-            raise SourceError(self.problem)
-        return self.source
-
-    def live(self, start_s, end_s):
-        """Ticks each second of [start_s, end_s]; closes each window 1.6 s after its end, as the loop does."""
-        for second in range(start_s, end_s + 1):
-            self.sampler.tick(START + second * 1000)
-            if second % 10 == 2 and second > 10:
-                self.loop.close(START + (second - 2) * 1000, now_ms=START + second * 1000)
-
-    def batches(self):
-        found = []
-        while (entry := self.spool.peek()) is not None:
-            found.append(wire.decode(gzip.decompress(entry.payload)))
-            self.spool.ack(entry.sequence)
-        return found
 
 
 @pytest.fixture
@@ -227,7 +144,8 @@ def test_a_batch_never_speaks_of_gpus_it_does_not_list(daemon):
 
 def test_a_stop_sends_the_window_that_is_still_open(tmp_path):
     daemon = Daemon(tmp_path / "spool")
-    started = Clock().now_ms()
+    daemon.times.go(3)
+    started = daemon.clock.now_ms()
     thread = threading.Thread(target=daemon.loop.run)
     daemon.pump._send = lambda payload: (_ for _ in ()).throw(OSError("not now"))  # the network hangs on nobody
     daemon.sampler.tick(started)
@@ -241,25 +159,13 @@ def test_a_stop_sends_the_window_that_is_still_open(tmp_path):
     daemon.spool.close()
 
 
-class Times:
-    def __init__(self):
-        self.wall, self.elapsed = 1000.0, 50.0
-
-    def clock(self):
-        return Clock(wall_s=lambda: self.wall, elapsed_s=lambda: self.elapsed)
-
-    def go(self, seconds, *, wall=None):
-        self.elapsed += seconds
-        self.wall += seconds if wall is None else wall
-
-
 def test_a_small_correction_of_the_wall_clock_moves_nothing():
     times = Times()
     clock = times.clock()
 
     times.go(10, wall=10.4)
 
-    assert clock.now_ms() == 1_010_000
+    assert clock.now_ms() == START + 10_000
 
 
 @pytest.mark.parametrize("jump", [-3600, 0.6, 3600])
@@ -269,4 +175,4 @@ def test_a_wall_clock_that_was_set_is_followed(jump):
 
     times.go(10, wall=10 + jump)
 
-    assert clock.now_ms() == pytest.approx(1_010_000 + jump * 1000, abs=1)
+    assert clock.now_ms() == pytest.approx(START + 10_000 + jump * 1000, abs=1)
