@@ -274,16 +274,19 @@ def _means(readings: Sequence[Reading], start_ms: int, end_ms: int) -> Dict[str,
     columns: Dict[str, Optional[Number]] = {}
     for name in sorted({name for reading in readings for name in reading.means}):
         parts: List[Tuple[Optional[float], float]] = []
+        own: List[float] = []  # values that are mostly this window's: one read just after its start is the window's before
         left = readings[0].at_ms
         for reading in readings:
             if name in reading.means:
                 overlap = min(end_ms, reading.at_ms) - max(start_ms, left)
                 if overlap > 0:
                     parts.append((reading.means[name], overlap))
+                if 2 * overlap > reading.at_ms - left:
+                    own.append(reading.means[name])
                 left = reading.at_ms
         columns[name] = _mean(parts)
-        if name == "sm_active" and len(parts) > 1:
-            columns["sm_active_max"] = max(value for value, _ in parts if value is not None)
+        if name == "sm_active" and len(own) > 1:
+            columns["sm_active_max"] = max(own)
     return columns
 
 

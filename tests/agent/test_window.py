@@ -197,6 +197,15 @@ def test_averages_of_the_source_hold_back_to_the_one_before():
     assert columns["sm_active_max"] == 0.7
 
 
+def test_an_average_read_just_after_the_start_is_the_window_befores_and_not_this_ones_highest():
+    readings = [reading(-1), reading(0.002, means={"sm_active": 1.0}), reading(10.002, means={"sm_active": 0.0})]
+
+    columns = close(readings).columns
+
+    assert columns["sm_active"] == pytest.approx(0.0002)  # its last 2 ms of 10 s
+    assert "sm_active_max" not in columns  # one average has no highest
+
+
 def test_memory_and_temperature_are_means_over_the_time_they_held():
     readings = [reading(0, memory_used_bytes=0, temperature_c=30), reading(1, memory_used_bytes=1000, temperature_c=40), reading(2)]
 
