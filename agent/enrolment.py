@@ -45,6 +45,11 @@ class EnrollingSender:
         self._sender = self._with(access.token)
         self._take(access.token)
 
+    @property
+    def token(self) -> str:
+        """What batches are sent with: the node's own token where the given one was exchanged."""
+        return self._kept["token"] if self._is_enrolled else self._token
+
     def send(self, payload: bytes) -> Outcome:
         """As Sender.send."""
         outcome = self._sender.send(payload)

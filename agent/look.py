@@ -1,63 +1,157 @@
 """`once` and `check`: one window of this host, as the wire has it or for people."""
 
+import json
+import logging
+import os
+import platform
 import sys
 import time
 import uuid
-from typing import Tuple
+from dataclasses import replace
+from pathlib import Path
+from typing import Dict, List, NamedTuple, Sequence
 
-from agent import batch, report, wire
-from agent.assembly import identity, workloads
+from agent import __version__, batch, report, wire
+from agent.assembly import hub, identity, workloads
 from agent.clock import Clock
 from agent.config import Config
 from agent.host import HostReader
+from agent.host_probe import look_at_host, look_for_driver, look_for_schedulers
+from agent.hub_probe import Hub
 from agent.loop import INTERVAL_MS, WINDOW_S, host_columns, window_of
-from agent.reading import SourceError
+from agent.reading import Event, Source, SourceError, SourceStatus
+from agent.report import Finding, Look
 from agent.sampler import Observed, Recorder, Sampler
 from agent.sources.factory import open_source
 
 OK, FAILED = 0, 1
 WINDOW_MS = WINDOW_S * 1000
 CHECK_MS = 3000  # a look is enough to see what can be read
+MAX_NOTES = 10
+
+
+class Seen(NamedTuple):
+    """One window of this host, and what its source says of itself."""
+
+    source: str
+    driver: str
+    observed: Observed
+    start_ms: int
+    host: HostReader
+    versions: Dict[str, str]
+    notes: List[str]
+    events: Sequence[Event]
 
 
 def once(chosen: Config) -> int:
     """Prints one batch. Raises SourceError when nothing can be read."""
-    sampler, observed, start_ms, host = _one_window(chosen, WINDOW_MS)
-    windows = [window_of(observed, gpu, start_ms=start_ms, end_ms=start_ms + WINDOW_MS) for gpu in observed.gpus]
-    closed = batch.ClosedWindow(start_ms, windows, observed.workload, host_columns(host, observed))
+    seen = _one_window(chosen, WINDOW_MS)
+    windows = [window_of(seen.observed, gpu, start_ms=seen.start_ms, end_ms=seen.start_ms + WINDOW_MS) for gpu in seen.observed.gpus]
+    closed = batch.ClosedWindow(seen.start_ms, windows, seen.observed.workload, host_columns(seen.host, seen.observed))
     name = identity(uuid.uuid4().hex)
     sender = batch.Sender(chosen.node, name.boot_id, name.boot_start_ms, WINDOW_S)
-    content = batch.build([closed], sender=sender, gpus=observed.gpus, agent={"source": sampler.name}, events=sampler.take_events())
+    agent = {"version": __version__, "driver": batch.clipped(seen.driver, 64) or None, "source": seen.source}
+    content = batch.build([closed], sender=sender, gpus=seen.observed.gpus, agent=agent, events=seen.events)
     sys.stdout.write(wire.encode(content).decode("utf-8") + "\n")
     return OK
 
 
 def check(chosen: Config) -> int:
-    """Prints what this host offers; FAILED when nothing can be read."""
+    """Prints what this host offers; FAILED when nothing can be read, or the hub or its token does not work."""
+    said = _Listener()
+    logging.getLogger("agent").addHandler(said)
+    logging.getLogger("agent").propagate = False  # a report says it in its place
+    look = _host(chosen)
     try:
-        sampler, observed, start_ms, _ = _one_window(chosen, CHECK_MS)
+        look = _gpus(chosen, look, said)
     except SourceError as error:
-        print(report.nothing(str(error)))
-        return FAILED
-    windows = [window_of(observed, gpu, start_ms=start_ms, end_ms=start_ms + CHECK_MS) for gpu in observed.gpus]
-    print(
-        report.report(
-            source=sampler.name, driver=sampler.driver, gpus=observed.gpus, window=batch.ClosedWindow(start_ms, windows, observed.workload)
-        )
+        look = replace(look, failure=str(error), host=[look_for_driver(), *look.host], notes=said.notes())
+    if chosen.is_json:
+        print(json.dumps(report.as_json(look), indent=2))
+    else:
+        print(report.text(look, has_colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+    return OK if look.is_readable and not any(finding.state == "no" for finding in look.hub) else FAILED
+
+
+class _Listener(logging.Handler):
+    """Keeps the warnings of the agent's parts for the report."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.schedulers: Dict[str, str] = {}  # kind -> why it does not answer
+        self._lines: List[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """A scheduler's reason goes to its line, everything else to the notes."""
+        if str(record.msg).startswith("the scheduler") and isinstance(record.args, tuple) and len(record.args) == 2:
+            self.schedulers[str(record.args[0])] = str(record.args[1])
+        else:
+            self._lines.append(record.getMessage())
+
+    def notes(self) -> List[str]:
+        """Each once."""
+        return list(dict.fromkeys(self._lines))[:MAX_NOTES]
+
+
+def _host(chosen: Config) -> Look:
+    """What can be said without a GPU."""
+    token = hub(chosen).token if chosen.token else ""
+    findings = Hub(chosen.server, token, ca_file=chosen.ca_file).look() if chosen.server else []
+    versions = {"agent": "%s on Python %s" % (__version__, platform.python_version())}
+    return Look(node=chosen.node, versions=versions, host=look_at_host(chosen.spool, proc=Path(chosen.proc_root)), hub=findings)
+
+
+def _gpus(chosen: Config, look: Look, said: _Listener) -> Look:
+    """Raises SourceError when there is no GPU."""
+    seen = _one_window(chosen, CHECK_MS)
+    windows = [window_of(seen.observed, gpu, start_ms=seen.start_ms, end_ms=seen.start_ms + CHECK_MS) for gpu in seen.observed.gpus]
+    statuses = seen.observed.workload.sources
+    is_asked = not chosen.source.startswith(("simulated:", "replay:"))
+    return replace(
+        look,
+        source=seen.source,
+        versions={**look.versions, "driver": seen.driver or "unknown", **seen.versions},
+        gpus=seen.observed.gpus,
+        windows=windows,
+        jobs=_job_sources(statuses, look_for_schedulers() if is_asked else [], said.schedulers),
+        notes=[*seen.notes, *said.notes()][:MAX_NOTES],
     )
-    return OK if any(window.columns for window in windows) else FAILED
 
 
-def _one_window(chosen: Config, window_ms: int) -> Tuple[Sampler, Observed, int, HostReader]:
+def _job_sources(statuses: Sequence[SourceStatus], here: Sequence[Finding], reasons: Dict[str, str]) -> List[Finding]:
+    """Those that were asked, with their answer; then those that could be, with what keeps them."""
+    known = {finding.name: finding for finding in here}
+    findings = []
+    for status in statuses:
+        advice = known[status.kind].advice if status.kind in known else ""
+        text = "answers" if status.ok else reasons.get(status.kind, "has not answered yet")
+        findings.append(Finding(status.kind, "ok" if status.ok else "no" if status.kind in reasons else "warn", text, advice))
+    asked = {status.kind for status in statuses}
+    return findings + [
+        replace(finding, state="-" if finding.state == "ok" else finding.state) for finding in here if finding.name not in asked
+    ]
+
+
+def _opened(chosen: Config, start_ms: int) -> Source:
+    """Raises SourceError when it names no GPU."""
+    source = open_source(chosen.source, node=chosen.node, start_ms=start_ms, cluster=chosen.cluster or "default", gpm=chosen.gpm)
+    if not source.gpus():
+        source.close()
+        raise SourceError("the driver names no GPU")
+    return source
+
+
+def _one_window(chosen: Config, window_ms: int) -> Seen:
     """One window of this host: the one just past where time is simulated, else the next whole one. Raises SourceError."""
     clock = Clock()
     host = HostReader(chosen.proc_root)
     is_simulated = chosen.source.startswith("simulated:")
-    start_ms = clock.now_ms() // window_ms * window_ms + (-window_ms if is_simulated else window_ms)
-    source = open_source(chosen.source, node=chosen.node, start_ms=start_ms - 2 * INTERVAL_MS, gpm=chosen.gpm)
-    if not source.gpus():
-        raise SourceError("the driver names no GPU")
+    start_ms = clock.now_ms() // window_ms * window_ms - window_ms
+    source = _opened(chosen, start_ms - 2 * INTERVAL_MS if is_simulated else clock.now_ms())
+    if window_ms == CHECK_MS and hasattr(source, "interval_ms"):
+        source.interval_ms = INTERVAL_MS  # a scrape per second, for these seconds, shows what there is
     if not is_simulated:
+        start_ms = clock.now_ms() // window_ms * window_ms + window_ms
         print("reading for up to %d s" % (2 * window_ms // 1000), file=sys.stderr)
     sampler = Sampler(lambda: source, workloads(chosen), window_ms=window_ms, interval_ms=INTERVAL_MS, recorder=Recorder())
     for at_ms in range(start_ms - INTERVAL_MS, start_ms + window_ms + INTERVAL_MS, INTERVAL_MS):
@@ -65,5 +159,7 @@ def _one_window(chosen: Config, window_ms: int) -> Tuple[Sampler, Observed, int,
             time.sleep(max(0, at_ms - clock.now_ms()) / 1000)
         sampler.tick(at_ms)
     observed = sampler.take(start_ms, start_ms + window_ms)
+    versions: Dict[str, str] = getattr(source, "versions", dict)()
+    notes: List[str] = getattr(source, "notes", list)()
     sampler.close()
-    return sampler, observed, start_ms, host
+    return Seen(sampler.name, sampler.driver, observed, start_ms, host, versions, notes, sampler.take_events())

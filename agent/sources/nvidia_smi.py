@@ -29,6 +29,7 @@ GPU_FIELDS = (
 OLDER_NAMES = {"clocks_event_reasons.active": "clocks_throttle_reasons.active"}
 PROCESS_FIELDS = ("timestamp", "gpu_uuid", "pid", "used_gpu_memory")
 PROCESS_INTERVAL_S = 10
+SETTLED_S = 3.0  # after the header the rows of the first poll come at once
 SILENCE_S = 30.0  # a driver that says nothing for this long is stuck
 START_S = 20.0  # the first answer without persistence mode takes seconds per GPU
 _REFUSED_FIELD = re.compile(r'Field "([^"]+)" is not a valid field to query')
@@ -114,8 +115,7 @@ class NvidiaSMI:
         nvidia-smi prints no row where there is no process: a child that lives and says nothing means none.
         """
         stream = self._process_stream
-        settled = time.monotonic() - stream.started_at > 1.5 * PROCESS_INTERVAL_S
-        if not stream.is_alive or not stream.has_header or not (settled or self._last_poll):
+        if not stream.is_alive or not stream.has_header or not (self._last_poll or stream.silence_s > SETTLED_S):
             return None
         if stream.silence_s > 1.5 * PROCESS_INTERVAL_S:
             is_awake = stream.stillness_s <= 1.5 * PROCESS_INTERVAL_S and self._gpu_stream.silence_s < 1.5 * PROCESS_INTERVAL_S

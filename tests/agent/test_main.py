@@ -60,13 +60,14 @@ def test_a_check_shows_gpus_metrics_and_job_sources(capsys):
     assert "source   simulated" in out
     assert out.count("NVIDIA H100 80GB HBM3") == 2
     assert "utilisation    2 of 2" in out
-    assert "slurm       yes" in out
+    assert "ok    slurm       answers" in out
 
 
 def test_a_host_where_nothing_can_be_read_says_why(tmp_path):
     status, out, err = run("check", "--source", "nvidia-smi", path=str(tmp_path))
 
-    assert (status, out, err) == (1, "no GPU can be read: nvidia-smi is not on PATH\n", "")
+    assert (status, out.splitlines()[0], err) == (1, "no GPU can be read: nvidia-smi is not on PATH", "")
+    assert "what to do" in out
 
 
 def test_a_metric_that_can_not_be_read_is_shown_with_its_reason(tmp_path):

@@ -301,6 +301,7 @@ def test_no_more_are_started_while_three_can_not_be_killed(tmp_path, monkeypatch
 
 def test_silence_means_no_process_only_of_a_child_that_is_awake(tmp_path, opened, monkeypatch):
     monkeypatch.setattr(nvidia_smi, "PROCESS_INTERVAL_S", 0.1)
+    monkeypatch.setattr(nvidia_smi, "SETTLED_S", 0.05)
     gpus = rows(
         "GPU-1, 0, NVIDIA L4, 580.1, 5 %, 0 MiB, 13.00 W",
         then="while :; do echo 'GPU-1, 0, NVIDIA L4, 580.1, 5 %, 0 MiB, 1 W'; sleep 0.02; done",

@@ -1,0 +1,125 @@
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from agent import hub_probe
+from agent.hub_probe import Hub
+
+GOOD, ENROLMENT = "agent-token", "enrolment-token"
+
+
+class Door:
+    """A hub's door, as contract.md has it, that stores what it should never be asked to store."""
+
+    def __init__(self):
+        self.ready = (200, {"ready": True, "missing": []})
+        self.asked, self.date = [], None
+        door = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.answer(*door.ready)
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                door.asked.append((self.path, body))
+                token = self.headers["Authorization"].partition(" ")[2]
+                known = GOOD if self.path == "/api/v1/batches" else ENROLMENT
+                self.answer(*((422, {"error": "version is required"}) if token == known else (401, {"error": "unknown token"})))
+
+            def answer(self, status, content):
+                self.send_response(status)
+                body = json.dumps(content).encode()
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def date_time_string(self, timestamp=None):
+                return door.date or super().date_time_string(timestamp)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = "http://127.0.0.1:%d" % self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def door():
+    door = Door()
+    yield door
+    door.close()
+
+
+def look(door, token=GOOD):
+    return {finding.name: (finding.state, finding.text) for finding in Hub(door.url, token).look()}
+
+
+def test_a_hub_that_is_well_and_takes_the_token(door):
+    assert look(door) == {
+        "hub": ("ok", "%s is ready" % door.url),
+        "clock": ("ok", "agrees with the hub's"),
+        "token": ("ok", "the hub takes it"),
+    }
+    assert door.asked == [("/api/v1/batches", b"{}")]  # nothing that could be stored
+
+
+def test_without_a_token_the_door_is_not_tried(door):
+    assert "token" not in look(door, "")
+    assert door.asked == []
+
+
+def test_an_enrolment_token_is_known_and_not_used_up(door):
+    assert look(door, ENROLMENT)["token"] == ("ok", "an enrolment token: the first start exchanges it for this node's own")
+    assert door.asked[-1] == ("/api/v1/enroll", b"{}")  # names no node: nobody is enrolled
+
+
+def test_a_refused_token_says_how_to_get_one(door):
+    (token,) = [finding for finding in Hub(door.url, "old").look() if finding.name == "token"]
+
+    assert (token.state, token.text) == ("no", "the hub refuses it: unknown token")
+    assert "create_agent_token" in token.advice
+    assert "old" not in token.text + token.advice
+
+
+def test_a_hub_that_misses_something_says_what(door):
+    door.ready = (503, {"ready": False, "missing": ["worker", "redis"]})
+
+    assert look(door)["hub"] == ("warn", "%s is up, but misses: worker, redis" % door.url)
+
+
+@pytest.mark.parametrize("answer", [(200, {}), (404, {"ready": True}), (302, {}), (200, [1])])
+def test_something_else_at_the_address_is_said(door, answer):
+    door.ready = answer
+
+    assert look(door)["hub"] == ("no", "%s answers %d: is it a FleetWatch hub?" % (door.url, answer[0]))
+
+
+def test_nobody_at_the_address_is_one_finding(door):
+    door.close()
+
+    assert look(door) == {"hub": ("no", "%s can't be reached: Connection refused" % door.url)}
+
+
+@pytest.mark.parametrize(
+    ("date", "state", "said"),
+    [
+        ("Sat, 14 Nov 2026 12:00:02 GMT", "warn", "-2 s against the hub's"),  # 2.5 s by the middle of its second
+        ("Sat, 14 Nov 2026 12:00:01 GMT", "ok", "-2 s against the hub's"),
+        ("Sat, 14 Nov 2026 11:50:00 GMT", "warn", "+600 s against the hub's"),
+        ("Sat, 14 Nov 2026 12:00:00 GMT", "ok", "agrees with the hub's"),
+        ("yesterday", "-", "the hub does not tell its time"),
+    ],
+)
+def test_a_clock_that_is_off_is_said(door, monkeypatch, date, state, said):
+    door.date = date
+    monkeypatch.setattr(hub_probe.time, "time", lambda: 1794657600.0)  # 2026-11-14 12:00:00 UTC
+
+    assert look(door)["clock"] == (state, said)
