@@ -241,8 +241,15 @@ def test_the_counters_of_throttling_give_its_share(tmp_path, opened):
     first, second = source.read("GPU-1", 1), source.read("GPU-1", 2)
 
     assert first.means == {"throttle_power_ratio": 1.0, "throttle_thermal_ratio": 0.0}  # only the bits, at this instant
-    assert 0.1 < second.means["throttle_power_ratio"] <= 0.5  # 0.1 s of a little more than 0.2 s
+    assert 0 < second.means["throttle_power_ratio"] < 1  # the bits alone would say 1
     assert second.means["throttle_thermal_ratio"] == 0
+
+
+@pytest.mark.parametrize(("before", "after", "share"), [(1.0, 1.1, 0.5), (1.0, 1.0, 0.0), (1.0, 1.3, 1.0), (1.0, 0.0, None)])
+def test_a_counter_of_seconds_gives_a_share_of_the_time_between_two_rows(before, after, share):
+    found = nvidia_smi._shares((10.0, {"throttle_power_ratio": before}), (10.2, {"throttle_power_ratio": after}))
+
+    assert found.get("throttle_power_ratio") == (None if share is None else pytest.approx(share))
 
 
 def test_what_the_driver_asks_for_is_told_once(tmp_path, opened):

@@ -55,6 +55,14 @@ class NVMLSource:
         except self._nvml.NVMLError:
             return None
 
+    def versions(self) -> Dict[str, str]:
+        """Of NVML, and of the newest CUDA that this driver runs; without what it does not tell."""
+        try:
+            cuda = int(self._nvml.nvmlSystemGetCudaDriverVersion_v2())
+            return {"NVML": text_of(self._nvml.nvmlSystemGetNVMLVersion()), "CUDA": "%d.%d" % (cuda // 1000, cuda % 1000 // 10)}
+        except self._nvml.NVMLError:
+            return {}
+
     def gpus(self) -> List[GPUInfo]:
         """Every GPU ever seen by this process, lost ones too, each followed by its MIG instances.
 
