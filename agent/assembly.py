@@ -10,7 +10,7 @@ from agent.host import boot_start_ms, kernel_boot_id
 from agent.reading import Job, Source, Workloads
 from agent.spool import Identity
 from agent.workloads import Resolver
-from agent.workloads.detect import Place, open_schedulers
+from agent.workloads.detect import Finder, Place
 
 
 def workloads(chosen: Config) -> Callable[[Source], Workloads]:
@@ -46,7 +46,7 @@ def _resolver(chosen: Config) -> Resolver:
     place = Place(chosen.node, chosen.cluster, chosen.proc_root, chosen.docker_all)
     return Resolver(
         node=chosen.node,
-        schedulers=[] if chosen.job is not None else open_schedulers(chosen.jobs, place),
+        schedulers=list if chosen.job is not None else Finder(chosen.jobs, place).schedulers,
         cluster=chosen.cluster,
         declared=None if chosen.job is None else _declared(chosen.job),
         proc_root=chosen.proc_root,

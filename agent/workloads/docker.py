@@ -33,7 +33,7 @@ def sockets(root: str = "/") -> List[Socket]:
     return found[:MAX_SOCKETS]
 
 
-def is_here() -> bool:
+def is_here(place: Place) -> bool:
     """Whether an engine has a socket on this host."""
     return bool(sockets())
 

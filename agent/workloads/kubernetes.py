@@ -10,7 +10,7 @@ SOCKET = "/var/lib/kubelet/pod-resources/kubelet.sock"
 CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 
 
-def is_here() -> bool:
+def is_here(place: Place) -> bool:
     """Whether a kubelet is at work on this node."""
     return os.path.exists(SOCKET) or os.path.exists(CHECKPOINT)
 

@@ -1,12 +1,12 @@
 """From the processes on the GPUs and the schedulers' books to who holds which GPU."""
 
-from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from agent.reading import Allocation, GPUInfo, Job, Process, Processes, ProcessReading, Scheduler, SourceStatus, Workload
 from agent.workloads import environment
 from agent.workloads.facts import FactsReader, Member
 from agent.workloads.naming import SCHEDULERS, Books, Naming, books_of, with_hints
-from agent.workloads.poller import Poller
+from agent.workloads.poller import Answer, Poller
 from agent.workloads.proc import DEAD_STATES, STUCK_STATE, Identity, Proc, ProcessFacts
 
 # Waiting for a disk is state D too: only who stays in it this long hangs in the driver and holds nothing for anybody.
@@ -35,7 +35,7 @@ class Resolver:
         self,
         *,
         node: str,
-        schedulers: Sequence[Scheduler] = (),
+        schedulers: Callable[[], Sequence[Scheduler]] = list,
         cluster: str = "",
         declared: Optional[Job] = None,
         proc_root: str = "/proc",
@@ -43,7 +43,8 @@ class Resolver:
         self._declared = declared
         self._proc = Proc(proc_root)
         self._facts = FactsReader(proc_root)
-        self._pollers = [Poller(scheduler) for scheduler in schedulers]
+        self._schedulers = schedulers
+        self._pollers: Dict[str, Poller] = {}  # by kind
         self._naming = Naming(node=node, cluster=cluster, boot=self._proc.boot_id().replace("-", "")[:8])
         self._seen_ms: Dict[Hold, int] = {}  # start of the window that saw it first
         self._stuck_ms: Dict[Identity, int] = {}
@@ -51,12 +52,11 @@ class Resolver:
 
     def begin(self, gpus: Sequence[GPUInfo]) -> None:
         """Has the schedulers asked, so that their answers are there when the first window ends."""
-        for poller in self._pollers:
-            poller.look(gpus)
+        self._look(gpus)
 
     def resolve(self, processes: Processes, *, gpus: Sequence[GPUInfo], start_ms: int, end_ms: int) -> Workload:
         """Every job and allocation of the window, and the processes at its end."""
-        answers = [poller.look(gpus) for poller in self._pollers]
+        answers = self._look(gpus)
         books = books_of(answers)
         self._naming.learn(books)
         found = self._find(processes, books)
@@ -73,6 +73,13 @@ class Resolver:
             pending_gpus=sum(pending) if pending else None,
             drained=next((holdings.drained for holdings in books.fresh.values() if holdings.drained is not None), None),
         )
+
+    def _look(self, gpus: Sequence[GPUInfo]) -> List[Answer]:
+        """What every scheduler said last; one that has just come to this host is asked from now on."""
+        for scheduler in self._schedulers():
+            if scheduler.kind not in self._pollers:
+                self._pollers[scheduler.kind] = Poller(scheduler)
+        return [poller.look(gpus) for poller in self._pollers.values()]
 
     def _find(self, processes: Processes, books: Books) -> List[Found]:
         found = []

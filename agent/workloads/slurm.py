@@ -6,13 +6,11 @@ record, the jobs' control groups or the prolog's files changed, and every few mi
 
 import logging
 import os
-import socket
 from dataclasses import dataclass, replace
 from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 from agent.reading import Allocation, GPUInfo, Holdings, Job, SchedulerError
 from agent.workloads import slurm_devices, slurm_queue
-from agent.workloads.detect import Place
 from agent.workloads.hpc_files import Claim, HPCFiles, user_name
 from agent.workloads.slurm_command import CommandError, Commands
 from agent.workloads.slurm_lists import SHARED, grants
@@ -26,23 +24,8 @@ LIST_MS = 300_000  # between two looks at the whole queue when nothing seems to 
 STALE_MS = 60_000  # a prolog's file may be this much older than a list of jobs that does not name its job yet
 MAX_JOBS = 512  # on one node
 CGROUPS = ("system.slice", "devices", "memory", "")
-SLURMD = "slurmd"
 
 Share = Optional[float]
-
-
-def is_here() -> bool:
-    """Whether this host computes for Slurm: its daemon runs here, or its prolog writes files here."""
-    return HPCFiles().are_here() or (Commands().path("scontrol") is not None and _runs(SLURMD, "/proc"))
-
-
-def open_scheduler(place: Place) -> "Slurm":
-    """Slurm's books of this host."""
-    folder = os.environ.get("DCGM_HPC_JOB_MAPPING_DIR")
-    files = HPCFiles(dcgm=[folder]) if folder else HPCFiles()
-    host = socket.gethostname()
-    names = list(dict.fromkeys(name for name in (os.environ.get("SLURMD_NODENAME"), host.split(".")[0], host) if name))
-    return Slurm(names, cluster=place.cluster, files=files)
 
 
 @dataclass(frozen=True)
@@ -313,16 +296,3 @@ def _folders(path: str) -> List[str]:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
-
-
-def _runs(name: str, proc_root: str) -> bool:
-    """Whether a process of this name runs."""
-    for pid in _folders(proc_root):
-        if pid.isdigit():
-            try:
-                with open(os.path.join(proc_root, pid, "comm"), encoding="utf-8", errors="replace") as file:
-                    if file.read(64).strip() == name:
-                        return True
-            except OSError:
-                continue
-    return False

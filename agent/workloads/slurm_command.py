@@ -9,15 +9,11 @@ import time
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from agent.reading import SchedulerError
+from agent.workloads.slurm_door import FOLDERS
 
 TIMEOUT_S = 12.0  # Slurm's clients wait MessageTimeout (10 s) for a controller that does not answer
 MAX_BYTES = 2 * 1024 * 1024
 MAX_TROUBLE = 200  # characters of what a command complained
-# Where Slurm lies when it is not on the PATH of a service: packages, sources, Bright, AWS ParallelCluster.
-FOLDERS = (
-    "/usr/bin", "/usr/local/bin", "/usr/local/slurm/bin", "/opt/slurm/bin", "/opt/slurm/current/bin",
-    "/cm/shared/apps/slurm/current/bin", "/cm/local/apps/slurm/current/bin",
-)  # fmt: skip
 _KEPT = ("SLURM_CONF", "LD_LIBRARY_PATH")
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from agent.reading import Allocation, GPUInfo, Holdings, Job, ProcessReading, SchedulerError
 from agent.workloads import Resolver
+from agent.workloads.poller import Poller
 from tests.agent import fake_proc
 
 HEX = "9ec39b91" * 8
@@ -39,17 +40,23 @@ def root(tmp_path: Path) -> Path:
 
 def made(root, *schedulers, **options):
     """A resolver whose schedulers are asked by the test, with `ask`."""
-    resolver = Resolver(node="gpu-07", proc_root=str(root), schedulers=schedulers, **options)
-    for poller in resolver._pollers:
-        poller._thread = threading.current_thread()
+    resolver = Resolver(node="gpu-07", proc_root=str(root), **options)
+    for scheduler in schedulers:
+        add(resolver, scheduler)
     resolver.begin(GPUS)
     ask(resolver)
     return resolver
 
 
+def add(resolver, scheduler):
+    """The scheduler's books, without a thread that reads them."""
+    poller = resolver._pollers[scheduler.kind] = Poller(scheduler)
+    poller._thread = threading.current_thread()
+
+
 def ask(resolver, *, later_s=0.0):
     """Every scheduler is asked once; before, the given time passes."""
-    for poller in resolver._pollers:
+    for poller in resolver._pollers.values():
         now_s = poller._clock_s() + later_s
         poller._clock_s = lambda now_s=now_s: now_s
         poller.ask()
@@ -403,7 +410,7 @@ def test_the_queues_demand_and_a_drained_node_are_told_while_the_books_are_fresh
 
 
 def test_the_schedulers_are_asked_in_threads_of_their_own(root):
-    resolver = Resolver(node="gpu-07", proc_root=str(root), schedulers=[slurm(TRAIN)])
+    resolver = Resolver(node="gpu-07", proc_root=str(root), schedulers=lambda: [slurm(TRAIN)])
     resolver.begin(GPUS)
     deadline_s = time.monotonic() + 5
 
@@ -411,6 +418,21 @@ def test_the_schedulers_are_asked_in_threads_of_their_own(root):
         time.sleep(0.001)
 
     assert holds(workload) == [(GPU, TRAIN.key, "slurm")]
+
+
+def test_a_scheduler_that_starts_after_the_agent_gives_the_gpus_out_from_then_on(root):
+    fake_proc.process(root, 99)
+    resolver = made(root)
+    before = resolve(resolver, [99])
+    add(resolver, slurm(TRAIN))
+    unasked = resolve(resolver, [99], at=10_000)
+    ask(resolver)
+
+    after = resolve(resolver, [99], at=20_000)
+
+    assert [source for _, _, source in holds(before)] == ["process"]
+    assert (statuses(unasked)["slurm"], unasked.allocations) == (False, [])
+    assert holds(after) == [(GPU, TRAIN.key, "slurm")]
 
 
 def test_a_gpu_with_one_holder_has_its_holders_facts_and_a_shared_one_none(root):

@@ -1,0 +1,44 @@
+"""The door to Slurm's books: whether this host computes for Slurm. The rest is loaded only where it does."""
+
+import importlib
+import os
+import socket
+from typing import Mapping
+
+from agent import procfs
+from agent.reading import Scheduler
+from agent.workloads.detect import Place
+from agent.workloads.hpc_files import HPCFiles
+
+# Where Slurm lies when it is not on the PATH of a service: packages, sources, Bright, AWS ParallelCluster.
+FOLDERS = (
+    "/usr/bin", "/usr/local/bin", "/usr/local/slurm/bin", "/opt/slurm/bin", "/opt/slurm/current/bin",
+    "/cm/shared/apps/slurm/current/bin", "/cm/local/apps/slurm/current/bin",
+)  # fmt: skip
+SLURMD = "slurmd"
+
+
+def is_here(place: Place) -> bool:
+    """Whether Slurm's daemon runs here, or its prolog writes files here. Its commands alone: a login node."""
+    return HPCFiles().are_here() or (_has_scontrol(os.environ) and _runs(SLURMD, place.proc_root))
+
+
+def open_scheduler(place: Place) -> Scheduler:
+    """Slurm's books of this host."""
+    folder = os.environ.get("DCGM_HPC_JOB_MAPPING_DIR")
+    host = socket.gethostname()
+    names = list(dict.fromkeys(name for name in (os.environ.get("SLURMD_NODENAME"), host.split(".")[0], host) if name))
+    books = importlib.import_module("agent.workloads.slurm")
+    scheduler: Scheduler = books.Slurm(names, cluster=place.cluster, files=HPCFiles(dcgm=[folder]) if folder else HPCFiles())
+    return scheduler
+
+
+def _has_scontrol(environment: Mapping[str, str]) -> bool:
+    folders = [folder for folder in environment.get("PATH", "").split(os.pathsep) if folder]
+    return any(os.access(os.path.join(folder, "scontrol"), os.X_OK) for folder in (*folders, *FOLDERS))
+
+
+def _runs(name: str, proc_root: str) -> bool:
+    """Whether a process of this name runs."""
+    pids = (pid for pid in procfs.names(proc_root) if pid.isdigit())
+    return any((procfs.read(os.path.join(proc_root, pid, "comm"), 64) or "").strip() == name for pid in pids)
