@@ -1,6 +1,8 @@
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +26,50 @@ def test_identity_and_limits_come_in_base_units(driver):
     assert (first.memory_total_bytes, first.persistence, first.bus_id) == (85_520_809_984, True, "00000000:10:00.0")
     assert (second.uuid, second.index) == (SECOND, 1)
     assert first.unread == {}
+
+
+@pytest.mark.parametrize(
+    ("capability", "cores", "sm_count"),
+    [((7, 0), 5120, 80), ((7, 5), 2560, 40), ((8, 0), 6912, 108), ((8, 6), 9216, 72), ((8, 9), 18176, 142), ((9, 0), 16896, 132)],
+)
+def test_the_sms_are_counted_by_the_cores_that_each_generation_has_in_one(driver, capability, cores, sm_count):
+    driver.says(f"cores {cores}", "major %d" % capability[0], "revision %d" % capability[1])
+
+    assert driver.open().gpus()[0].sm_count == sm_count
+
+
+def profiles():
+    """NVIDIA's own mock cards, by name: (text of the profile, SMs)."""
+    folder = Path(os.environ.get("FLEETWATCH_EXTERNAL_DATA", "/nowhere")) / "nvml_profiles"
+    sms = {"a100": 108, "b200": 144, "gb200": 144, "gb300": 169, "h100": 132, "l40s": 142, "t4": 40}
+    return [pytest.param(path.read_text(), sms[path.stem], id=path.stem) for path in sorted(folder.glob("*.yaml")) if path.stem in sms]
+
+
+@pytest.mark.parametrize(("text", "sm_count"), profiles())
+def test_nvidias_mock_cards_are_described_in_base_units(driver, text, sm_count):
+    def number(key):
+        return int(re.search(rf"^ +{key}: +(\d+)", text, re.MULTILINE).group(1))
+
+    model = re.search(r'^  name: "(.+)"', text, re.MULTILINE).group(1)
+    driver.says(
+        f"model {model}",
+        f"cores {number('num_gpu_cores')}",
+        f"major {number('major')}",
+        f"revision {number('minor')}",
+        f"total {number('total_bytes')}",
+        f"limit {number('enforced_limit_mw')}",
+        f"clock_max {number('sm_max')}",
+        f"power {number('current_draw_mw')}",
+        f"mig_capable {number('max_gpu_instances') > 0:d}",
+    )
+    source = driver.open()
+
+    gpu, reading = source.gpus()[0], source.read(FIRST, NOW)
+
+    assert (gpu.model, gpu.sm_count, gpu.memory_total_bytes) == (model, sm_count, number("total_bytes"))
+    assert (gpu.power_limit_w, gpu.sm_clock_max_hz) == (number("enforced_limit_mw") / 1000, number("sm_max") * 1e6)
+    assert reading.power_w == number("current_draw_mw") / 1000
+    assert 5 < reading.power_w < gpu.power_limit_w
 
 
 def test_a_loaded_gpu_reads_in_base_units(driver):

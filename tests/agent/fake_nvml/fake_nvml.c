@@ -136,7 +136,7 @@ NUMBER_CALL(nvmlDeviceGetTotalEnergyConsumption, unsigned long long, "energy", 5
 #endif
 
 ret_t nvmlDeviceGetNumGpuCores(dev_t_ device, unsigned int *value) { UNCUT(device) *value = (unsigned int)number("cores", index_of(device), 16896); return OK; }
-ret_t nvmlDeviceGetCudaComputeCapability(dev_t_ device, int *major, int *minor) { GUARD(index_of(device)) *major = 9; *minor = 0; return OK; }
+ret_t nvmlDeviceGetCudaComputeCapability(dev_t_ device, int *major, int *minor) { GUARD(index_of(device)) *major = (int)number("major", -1, 9); *minor = (int)number("revision", -1, 0); return OK; }
 
 ret_t nvmlDeviceGetTemperature(dev_t_ device, int sensor, unsigned int *value) {
     (void)sensor;
@@ -153,7 +153,7 @@ ret_t nvmlDeviceGetClockInfo(dev_t_ device, int kind, unsigned int *value) {
 
 ret_t nvmlDeviceGetMaxClockInfo(dev_t_ device, int kind, unsigned int *value) {
     WHOLE(device)
-    *value = kind == 1 ? 1980 : 0;
+    *value = kind == 1 ? (unsigned int)number("clock_max", index_of(device), 1980) : 0;
     return OK;
 }
 

@@ -76,9 +76,11 @@ ret_t nvmlDeviceGetUUID(dev_t_ device, char *text, unsigned int size) {
 }
 
 ret_t nvmlDeviceGetName(dev_t_ device, char *text, unsigned int size) {
+    char model[64] = "NVIDIA H100 80GB HBM3";
     ALIVE(device, instance)
     int has_profile = slot_of(device) >= 0 && instance.profile[0];
-    snprintf(text, size, "NVIDIA H100 80GB HBM3%s%s", has_profile ? " MIG " : "", has_profile ? instance.profile : "");
+    look_up("model", index_of(device), model, sizeof model);
+    snprintf(text, size, "%s%s%s", model, has_profile ? " MIG " : "", has_profile ? instance.profile : "");
     return OK;
 }
 
@@ -87,7 +89,7 @@ ret_t nvmlDeviceGetMemoryInfo_v2(dev_t_ device, memory_v2_t *memory) {
     char key[40] = "memory";
     ALIVE(device, instance)
     if (memory->version != (sizeof *memory | 2u << 24)) return 25;
-    memory->total = 85520809984ull;
+    memory->total = number("total", index_of(device), 85520809984ull);
     memory->reserved = 671088640ull;
     if (slot_of(device) >= 0) {
         memory->total = (unsigned long long)instance.megabytes << 20;
