@@ -32,6 +32,8 @@ def job_row(job: Job, figures: Shape) -> Shape:
         "submit_at": _at(job.submit_ms),
         "start_at": _at(job.start_ms),
         "end_at": _at(job.end_ms),
+        "restarts": job.restarts,
+        "labels": job.labels,
         "gpu_hours": {state: gpu_hours(figures["states"][state]) for state in STATES},
         "primary_cause": UNDETERMINED,
         "savings_usd": None,

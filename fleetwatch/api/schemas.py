@@ -179,6 +179,8 @@ class JobRow(Figures):
     submit_at: datetime | None
     start_at: datetime | None
     end_at: datetime | None
+    restarts: int
+    labels: dict[str, Any]
     gpu_hours: States
     primary_cause: Cause
     savings_usd: list[float] | None

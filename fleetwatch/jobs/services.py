@@ -10,6 +10,7 @@ from django.db import connection
 
 from agent.wire import Batch
 from fleetwatch.accounts.services import ensure_teams
+from fleetwatch.inventory.extents import newest_ms
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.kinds import DECLARED
 from fleetwatch.jobs.models import GPUProcess, Job
@@ -19,12 +20,16 @@ from fleetwatch.lib.sql import read_statement
 
 SQL = Path(__file__).parent / "sql"
 UPSERT_JOBS = read_statement(SQL / "upsert_jobs.sql")
+IMPORT_JOBS = read_statement(SQL / "import_jobs.sql")
 ASSERT_ALLOCATIONS = read_statement(SQL / "assert_allocations.sql")
 ASSERT_SOURCES = read_statement(SQL / "assert_sources.sql")
 
 MAX_SLUG = 100
 # The list is for people: the same processes are written again no more often than this.
 PROCESSES_REFRESH_MS = 60_000
+# An agent asks its scheduler now and then: this long after a job's end it may still have called it running.
+OUTCOME_LAG_MS = 10 * 60_000
+IMPORT_BOOT_MS = 0  # no living node booted then: agent/history.py
 
 AllocationKey = tuple[int, int, str, float | None]
 
@@ -34,18 +39,47 @@ def store_jobs(batch: Batch, *, offset_ms: int) -> list[Job]:
 
     A job's facts come from the batch with the newest (end, boot start, sequence):
     the end first, because a job can span nodes whose boots tell nothing of each other.
+    Of an import, which speaks of no time of its own, the job's end takes that place.
     `former_kind` is the kind that this batch changed, None otherwise.
     """
     if not batch.jobs:
         return []
-    order = [(batch.end_ms or 0) + offset_ms, batch.boot_start_ms, batch.sequence]
+    spoken_ms = batch.end_ms if batch.end_ms is not None else newest_ms(batch, offset_ms=0)
+    is_import = spoken_ms is None
+    rows = []
     # sorted, so that two nodes of one job wait for each other and do not deadlock
-    rows = [_job_row(job, order=order, offset_ms=offset_ms) for job in sorted(batch.jobs, key=lambda job: str(job["key"]))]
-    stored = {job.key: job for job in Job.objects.raw(UPSERT_JOBS, {"jobs": json.dumps(rows)})}
+    for job in sorted(batch.jobs, key=lambda job: str(job["key"])):
+        as_of_ms = _known_until(job) if spoken_ms is None else spoken_ms + offset_ms
+        order = [as_of_ms, batch.boot_start_ms, batch.sequence]
+        rows.append(_job_row(job, order=order, offset_ms=0 if is_import else offset_ms))  # accounting has its controller's clock
+    stored = {job.key: job for job in Job.objects.raw(IMPORT_JOBS if is_import else UPSERT_JOBS, {"jobs": json.dumps(rows)})}
     _join_new_teams(stored, rows)
-    if missing := {job["key"] for job in batch.jobs} - stored.keys():
-        stored |= {job.key: job for job in Job.objects.filter(key__in=missing)}
+    if missing := {row["key"]: row for row in rows if row["key"] not in stored}:
+        stored |= {job.key: _filled(job, missing[job.key]) for job in Job.objects.filter(key__in=missing)}
     return [_with_former_kind(stored[job["key"]]) for job in batch.jobs]
+
+
+def _filled(job: Job, row: Mapping[str, Any]) -> Job:
+    """The job, with what an older batch knows and the import that told its end did not: whichever of them came first."""
+    is_imported = job.facts_order[1:2] == [IMPORT_BOOT_MS]
+    if not is_imported or row["facts_order"][1] == IMPORT_BOOT_MS:
+        return job
+    known = {name: row[name] for name in ("name", "user", "account") if row[name] and not getattr(job, name)}
+    known |= {"labels": row["labels"] | job.labels} if row["labels"].keys() - job.labels.keys() else {}
+    known |= {"kind": row["kind"]} if job.kind == Job.Kind.BATCH != row["kind"] else {}
+    if known:
+        job.former_kind = job.kind
+        for name, value in known.items():
+            setattr(job, name, value)
+        job.save(update_fields=list(known))
+    return job
+
+
+def _known_until(job: Mapping[str, Any]) -> int:
+    """Until when an import knows the job: past what agents may have said of it at its end, but not into a later run."""
+    if job.get("end_ms") is not None:
+        return int(job["end_ms"]) + OUTCOME_LAG_MS
+    return int(job.get("start_ms") or job.get("submit_ms") or 0)
 
 
 def _with_former_kind(job: Job) -> Job:

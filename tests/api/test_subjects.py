@@ -41,6 +41,15 @@ def test_a_job_says_its_hours_cost_and_that_no_cause_is_known(api):
     assert [(row["uuid"], row["label"], row["capacity_ms"]) for row in answer["gpus"]] == [("GPU-A", "gpu-01 GPU 2", 1_800_000)]
 
 
+def test_a_job_says_how_it_ended_and_what_it_asked_for(api):
+    labels = {"requested_gpus": "2", "allocated_gpus": "4", "exit_code": "1:0"}
+    a_job(key="slurm/della/9", state="FAILED", end_ms=1_793_606_400_000, restarts=1, labels=labels)
+
+    answer = api.get("/api/v1/jobs/slurm/della/9").json()
+
+    assert (answer["state"], answer["end_at"], answer["restarts"], answer["labels"]) == ("FAILED", "2026-11-02T08:00:00Z", 1, labels)
+
+
 def test_a_job_without_time_in_the_period_is_there_with_nothing(api):
     a_job(key="slurm/della/1")
 

@@ -95,6 +95,16 @@ def test_a_jobs_page_without_a_period_shows_its_whole_life(admin):
     assert "11 Oct 2026, 12:00 – 15:00" in page
 
 
+def test_a_job_that_only_accounting_knows_shows_its_outcome_and_what_it_asked_for(admin):
+    factories.job("slurm/della/12", state="FAILED", end_ms=1_793_606_400_000, labels={"requested_gpus": "2", "exit_code": "1:0"})
+
+    page = text_of(admin.get("/jobs/slurm/della/12"))
+
+    assert "<dt>State</dt><dd>failed</dd>" in page
+    assert "<dt>requested_gpus</dt><dd>2</dd>" in page
+    assert "<dt>exit_code</dt><dd>1:0</dd>" in page
+
+
 def test_the_gpu_page_shows_its_states_in_order_of_time(small):
     page = text_of(small.get("/gpus/GPU-node-001-0?from=now-4h&to=now"))
 

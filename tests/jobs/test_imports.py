@@ -1,0 +1,123 @@
+"""What an import of accounting says of jobs: a batch without windows, for no GPU."""
+
+import itertools
+
+import pytest
+
+from fleetwatch.ingest.services import store_batch
+from fleetwatch.inventory.services import node_by_name
+from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.services import OUTCOME_LAG_MS
+from fleetwatch.telemetry.models import ReceivedSequence, TouchedHour
+from tests.ingest.factories import NOW, T0, batch, job
+
+pytestmark = pytest.mark.django_db
+END = T0 + 30_000
+FACTS = ("state", "kind", "name", "user", "account", "team__slug", "end_ms", "labels", "restarts", "facts_order")
+NONE = {"gpu": [], "start_ms": [], "observed_ms": []}
+ENDED = {"state": "FAILED", "submit_ms": T0 - 9000, "start_ms": T0 - 5000, "end_ms": END, "labels": {"requested_gpus": "2"}}
+
+
+def store(**keys):
+    parsed, packed = batch(**keys)
+    return store_batch(node_by_name("n1"), parsed, packed, received_at=NOW)
+
+
+def agent(*, start_ms=T0, sequence=1, **facts):
+    """Three windows of an agent that calls the job running."""
+    running = {"state": "RUNNING", "start_ms": T0 - 5000, "kind": "interactive", "name": "train", "labels": {"partition": "gpu"}}
+    return store(start_ms=start_ms, sequence=sequence, jobs=[job(**(running | facts))])
+
+
+def history(**facts):
+    return store(gpus=[], windows=NONE, boot_id="history-1", boot_start_ms=0, sequence=0, jobs=[job(**(ENDED | facts))])
+
+
+def the_job():
+    return Job.objects.select_related("team").get()
+
+
+def test_an_imported_job_has_its_outcome_and_what_it_asked_for():
+    history()
+
+    found = the_job()
+    assert (found.key, found.state, found.user, found.team.slug, found.kind) == ("slurm/della/1", "FAILED", "ann", "nlp", "batch")
+    assert (found.submit_ms, found.start_ms, found.end_ms, found.labels) == (T0 - 9000, T0 - 5000, END, {"requested_gpus": "2"})
+
+
+def test_an_import_completes_what_the_agent_said_and_keeps_the_kind():
+    agent()
+    history(name="", labels={"requested_gpus": "2", "partition": "big"})
+
+    found = the_job()
+    assert (found.state, found.end_ms, found.kind, found.name) == ("FAILED", END, "interactive", "train")
+    assert found.labels == {"partition": "big", "requested_gpus": "2"}
+
+
+def test_the_order_of_import_and_agents_does_not_matter():
+    seen = []
+    told = [agent, lambda: agent(start_ms=T0 + 30_000, sequence=2), lambda: history(name="", labels={"requested_gpus": "2"})]
+    for order in itertools.permutations(told):
+        Job.objects.all().delete()
+        for tell in order:
+            tell()
+        seen.append(Job.objects.values(*FACTS).get())
+        forget()
+
+    assert all(one == seen[0] for one in seen)
+    assert (seen[0]["state"], seen[0]["kind"], seen[0]["name"]) == ("FAILED", "interactive", "train")
+
+
+def forget():
+    """So that the next round is no duplicate."""
+    ReceivedSequence.objects.all().delete()
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "state"), [(OUTCOME_LAG_MS - 1, "FAILED"), (OUTCOME_LAG_MS, "RUNNING"), (OUTCOME_LAG_MS + 1, "RUNNING")]
+)
+def test_a_later_run_of_the_same_job_is_told_by_the_agent(after_ms, state):
+    history()
+    agent(start_ms=END + after_ms - 30_000, sequence=2, restarts=1)
+
+    assert the_job().state == state
+
+
+def test_importing_twice_changes_nothing():
+    first, second = history(), history()
+
+    assert (first.duplicate, second.duplicate, Job.objects.count()) == (0, 1, 1)
+
+
+def test_an_import_marks_no_hours_and_moves_no_node():
+    agent()
+    TouchedHour.objects.all().delete()
+    node = node_by_name("n1")
+    before = (node.last_ms, node.labels, node.agent, node.facts_order)
+    history()
+
+    node = node_by_name("n1")
+    assert (node.last_ms, node.labels, node.agent, node.facts_order) == before
+    assert not TouchedHour.objects.exists()
+
+
+def test_a_job_without_an_end_is_told_by_whoever_sees_it_later():
+    history(state="RUNNING", end_ms=None)
+    agent(name="later")
+
+    assert (the_job().state, the_job().name) == ("RUNNING", "later")
+
+
+def test_a_clock_that_is_wrong_on_the_importing_node_moves_no_job():
+    parsed, packed = batch(gpus=[], windows=NONE, boot_id="history-1", boot_start_ms=0, jobs=[job(**ENDED)])
+    store_batch(node_by_name("n1"), parsed, packed, sent_ms=0, received_at=NOW)
+
+    assert the_job().end_ms == END
+
+
+def test_a_host_without_a_driver_still_tells_of_its_jobs():
+    host = {"start_ms": [T0], "cpu_ratio": [0.5]}
+    store(gpus=[], windows=NONE, host=host, sequence=1, jobs=[job(state="PENDING")])
+    store(gpus=[], windows=NONE, host=host | {"start_ms": [T0 + 10_000]}, sequence=2, jobs=[job(state="RUNNING")])
+
+    assert the_job().state == "RUNNING"
