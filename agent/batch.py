@@ -1,6 +1,6 @@
 """Windows, jobs and events of a few windows -> one batch of the wire. Pure."""
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from agent import wire
@@ -8,6 +8,7 @@ from agent.reading import NO_WORKLOAD, Allocation, Event, GPUInfo, Job, Process,
 from agent.window import GPUWindow
 
 _LOCAL = ("bus_id", "minor", "gpu_instance", "sm_clock_max_hz")  # of a GPU: for matching and for windows, not for the wire
+_GPU_FIELDS = tuple(item.name for item in fields(GPUInfo) if item.name not in _LOCAL)
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,8 @@ def _host(closed: Sequence[ClosedWindow]) -> wire.Columns:
 
 
 def _gpu(gpu: GPUInfo) -> wire.Item:
-    item = {key: value for key, value in asdict(gpu).items() if key not in _LOCAL}
-    return dict(item, model=clipped(gpu.model, 100) if gpu.model is not None else None)
+    item = {name: getattr(gpu, name) for name in _GPU_FIELDS}  # asdict copies deeply: a fifth of a window's cost
+    return dict(item, model=clipped(gpu.model, 100) if gpu.model is not None else None, unread=dict(gpu.unread))
 
 
 def _job(job: Job) -> wire.Item:

@@ -23,7 +23,7 @@ MAX_TEXT = 200
 SAME_MS = 5000  # the same XID of the same GPU, seen by NVML and by the kernel's log, or told for each of its channels
 FALLEN = 79
 # domain.md 1.6; the pid and the name are the process's, which may call itself anything
-_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]{7,16})\): ([0-9]{1,5})(?:, (.*))?")
+_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]{7,16})\): ([0-9]{1,5})(?![0-9])(?:, (.*))?")
 _FALLEN = re.compile(r"NVRM: (?:The NVIDIA GPU|GPU) ([0-9a-fA-F:.]{7,16}):? .{0,200}fallen off the bus")
 
 Bus = Tuple[int, int, int]  # domain, bus, device

@@ -76,6 +76,8 @@ class Store:
             write_safely(self._folder / name, content)
         except OSError as error:
             self.say(error)
+            if error.errno == errno.ENOENT:  # somebody cleaned up: the next write finds a folder again
+                self._make_folder()
             return False
         self._let_go(name)
         self._count(name, len(content))
@@ -119,6 +121,12 @@ class Store:
         if error.errno != self._trouble:
             log.error("the disk can't be written, batches wait in memory folder=%s: %s", self._folder, error.strerror or error)
             self._trouble = error.errno
+
+    def _make_folder(self) -> None:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            self.say(error)
 
     def _let_go(self, name: str) -> None:
         self._memory_bytes -= len(self._memory.pop(name, b""))

@@ -221,7 +221,6 @@ def test_a_gpu_that_was_reset_while_the_driver_was_released_is_told_well_again(d
 
 def test_a_driver_that_is_released_sends_its_gpus_as_unobserved_and_is_opened_again(daemon, monkeypatch):
     daemon.go(10)
-    daemon.loop.release()
     daemon.sampler.release(300)
     daemon.go(20)
     assert daemon.source.is_closed
@@ -235,6 +234,25 @@ def test_a_driver_that_is_released_sends_its_gpus_as_unobserved_and_is_opened_ag
     assert [observed for _, observed in of_first_gpu(sent)] == [9000, 1500, 0, 9000, 10_000]
     assert all(len(one.gpus) == 2 for one in sent)
     assert kinds(sent) == ["driver_ok"]  # it was let go of, not lost
+
+
+def test_sigusr1_makes_a_real_daemon_let_go_of_the_driver_and_not_end(hub, tmp_path):
+    flags = ["--source", "simulated:1xH100", "--server", hub.url, "--node", "n", "--spool", tmp_path, "--release-min", "7"]
+    environment = {**os.environ, "FLEETWATCH_TOKEN": "t"}
+    process = subprocess.Popen([sys.executable, "-m", "agent", "run", *flags], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if "source opened" in line:
+            process.send_signal(signal.SIGUSR1)
+        if "the driver is released" in line:
+            break
+
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+
+    assert process.returncode == 0
+    assert "the driver is released minutes=7" in said[-1]
 
 
 def test_hot_plug_shows_the_new_gpu_from_the_next_window_on(daemon):
