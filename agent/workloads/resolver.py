@@ -129,10 +129,11 @@ class Resolver:
         return [Allocation(uuid, key, source, self._seen_ms[uuid, key]) for (uuid, key), (source, _) in since.items()]
 
     def _jobs(self, found: Sequence[Found], books: Books, allocations: Sequence[Allocation]) -> List[Job]:
-        """The jobs that hold a GPU or have a process on one, with what their processes show of them."""
+        """The jobs that hold a GPU, have a process on one or have just ended, with what their processes show of them."""
         jobs = {item.job_key: books.jobs[item.job_key] for item in allocations if item.job_key in books.jobs}
         if self._declared is not None:
             return [self._declared]
+        jobs.update({job.key: job for holdings in books.fresh.values() for job in holdings.jobs if job.end_ms is not None})
         hints: Dict[str, Tuple[Optional[str], Mapping[str, str]]] = {}
         for one in found:
             if one.job is not None and one.facts is not None:

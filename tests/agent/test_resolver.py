@@ -444,3 +444,14 @@ def test_a_gpu_with_one_holder_has_its_holders_facts_and_a_shared_one_none(root)
     workload = resolve(made(root), {GPU: [ProcessReading(1)], "GPU-2": [ProcessReading(2), ProcessReading(3)]})
 
     assert {uuid: facts["job_workers"] for uuid, facts in workload.facts.items()} == {GPU: 2}
+
+
+def test_how_a_job_ended_is_told_although_it_holds_nothing_any_more(root):
+    ended = Job("slurm/della/4711", "slurm", "della", "4711", "train", state="FAILED", end_ms=NOW - 5000)
+    idle = Job("slurm/della/4712", "slurm", "della", "4712")
+    resolver = made(root, Books("slurm", Holdings(jobs=[ended, idle])))
+
+    workload = resolver.resolve({GPU: []}, gpus=GPUS, start_ms=NOW - 10_000, end_ms=NOW)
+
+    assert list(workload.jobs) == [ended]
+    assert list(workload.allocations) == []
