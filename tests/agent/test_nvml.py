@@ -166,6 +166,15 @@ def test_what_a_gpu_cannot_tell_is_none_with_the_reason_and_asked_again_after_an
     assert source.gpus()[0].unread == {}
 
 
+def test_a_clock_that_was_set_back_does_not_keep_a_metric_shut(driver):
+    driver.says("err.nvmlDeviceGetPowerUsage 3")
+    source = driver.open()
+    source.read(FIRST, NOW)
+    driver.says("power 100000")
+
+    assert source.read(FIRST, NOW - 86_400_000).power_w == 100.0
+
+
 def test_an_unknown_error_counts_as_unreadable_from_the_third_time_on(driver):
     driver.says("err.nvmlDeviceGetTemperature 999")
     source = driver.open()

@@ -72,7 +72,11 @@ class Capabilities:
 
     def is_open(self, key: str) -> bool:
         """True where it is worth asking."""
-        return key not in self._shut or self._shut[key][1] <= self.now_ms
+        if key not in self._shut:
+            return True
+        left_ms = self._shut[key][1] - self.now_ms
+        # more than an hour to go: the clock was set back since
+        return left_ms <= 0 or (left_ms > RETRY_UNREAD_MS and self._shut[key][1] != FOREVER_MS)
 
     def forget(self) -> None:
         """Everything may be asked again: the GPU is another one now, or in another mode."""

@@ -87,7 +87,8 @@ class ProcessUtilisation:
         that silence may be idleness or a driver that does not sample: it is not 0.
         """
         found = capabilities.ask("process_sm_ratio", "nvmlDeviceGetProcessUtilization", handle, self._seen_us, empty=())
-        is_first, at = self._seen_us == 0, {}  # type: bool, Dict[int, int]
+        is_first = self._seen_us == 0
+        at: Dict[int, int] = {}  # time stamp -> percent
         for sample in found or ():
             if sample.timeStamp > self._seen_us and sample.smUtil <= 100:
                 at[sample.timeStamp] = at.get(sample.timeStamp, 0) + sample.smUtil
