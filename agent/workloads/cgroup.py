@@ -140,5 +140,5 @@ def _user_id(path: str) -> Optional[int]:
 
 
 def _unescaped(name: str) -> str:
-    """systemd writes what a unit's name can't hold as \\x and two digits."""
-    return _ESCAPE.sub(lambda found: chr(int(found.group(1), 16)), name)
+    """systemd writes what a unit's name can't hold as \\x and two digits; what is no text stays as it is."""
+    return _ESCAPE.sub(lambda found: chr(int(found.group(1), 16)) if "20" < found.group(1) < "7f" else found.group(0), name)

@@ -5,6 +5,7 @@ starts a process writes there what he likes. A control group always counts for m
 """
 
 import os
+import re
 from typing import Dict, FrozenSet, Mapping, Optional, Tuple
 
 from agent import procfs
@@ -23,6 +24,7 @@ LABELS = (
     "WANDB_PROJECT", "WANDB_RUN_ID", "WORLD_SIZE",
 )  # fmt: skip
 NAMES = ("POD_NAME", "POD_NAMESPACE", "SLURM_JOB_ACCOUNT", "SLURM_JOB_NAME")
+_JOB_ID = re.compile(r"[0-9A-Za-z_.@:\[\]-]{1,100}")
 _PRESENCE_ONLY = frozenset((NOTEBOOK,))
 ALLOWED: FrozenSet[str] = frozenset((*(variable for _, variable in JOB_CLAIMS), SLUID, NOTEBOOK, *LABELS, *NAMES))
 
@@ -48,7 +50,7 @@ def parse(text: str) -> Dict[str, str]:
 def claimed_job(variables: Mapping[str, str]) -> Optional[Tuple[str, str]]:
     """(scheduler, job id) that the process says it is part of."""
     for scheduler, variable in JOB_CLAIMS:
-        if variable in variables and "/" not in variables[variable]:
+        if _JOB_ID.fullmatch(variables.get(variable, "")):
             return scheduler, variables[variable]
     return None
 

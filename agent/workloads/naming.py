@@ -17,6 +17,7 @@ from agent.workloads.proc import ProcessFacts
 SCHEDULERS = ("slurm", "kubernetes")  # who give out GPUs: beside them nothing else does
 OF_A_NODE = ("docker", "podman", "containerd", "lxc", "libvirt", "systemd")  # names that mean something on this node only
 SHORT_ID = 12  # digits that people know a container by
+MAX_ID = 120  # characters; a key that the hub refuses would cost the whole batch
 # Services in which other people's work runs: their unit says nothing of whose it is.
 HOSTING_UNITS = re.compile(
     r"(?:slurmd|slurmstepd|pbs|pbs_mom|lim|sbatchd|ssh|sshd|ssh@.*|sshd@.*|cron|crond|atd|docker|containerd|crio|podman|kubelet|k3s|"
@@ -98,7 +99,7 @@ class Naming:
         return job if _is_believable(claim[0], job, facts, books) else None
 
     def _known_or_bare(self, kind: str, identity: str, facts: ProcessFacts, books: Books) -> Job:
-        key = "%s/%s/%s" % (kind, self._clusters.get(kind) or self._cluster or "default", identity)
+        key = "%s/%s/%s" % (kind, self._clusters.get(kind) or self._cluster or "default", _clean(identity))
         key = books.aliases.get(kind, {}).get(identity, key)
         return books.jobs.get(key) or self._bare_job(key, kind, identity, facts)
 
@@ -117,13 +118,14 @@ class Naming:
         """The container, VM, service or bare process."""
         owner = facts.owner
         if owner is None or owner.kind == CONTAINER or _is_hosting(owner):
-            identity = "%s-%d-%d" % (self._boot, facts.pid, facts.start_ticks)
-            return self._local("process", identity, facts.name, facts, start_ms=facts.started_ms)
+            identity = "%s-%d-%d" % (self._boot, *facts.launcher)
+            return self._local("process", identity, facts.name, facts, start_ms=facts.launched_ms)
         if owner.container:
             return self._local(owner.kind, owner.id[:SHORT_ID], owner.id[:SHORT_ID], facts)
         return self._local(owner.kind, owner.id, owner.id, facts)
 
     def _local(self, kind: str, identity: str, name: str, facts: ProcessFacts, *, start_ms: Optional[int] = None) -> Job:
+        identity = _clean(identity)
         key = "%s/%s/%s" % (kind, self._node, identity)
         is_service = kind == "systemd" and identity.endswith(".service")
         return Job(
@@ -147,6 +149,11 @@ def with_hints(job: Job, kind: Optional[str], labels: Mapping[str, str]) -> Job:
     if kind is None and not missing:
         return job
     return replace(job, kind=kind or job.kind, labels={**job.labels, **missing})
+
+
+def _clean(identity: str) -> str:
+    """Users name containers, VMs and units as they like: without what would end or spoil a key."""
+    return "".join(character if character.isprintable() and character not in "/ " else "_" for character in identity[:MAX_ID])
 
 
 def _in_books(owner: Owner, books: Books) -> Optional[str]:

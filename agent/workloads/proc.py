@@ -20,6 +20,22 @@ STUCK_STATE = "D"
 # (pam_slurm_adopt, systemd-run), and servers give themselves a title when they are up.
 IDENTITY_S = 60.0
 NAMES_S = 3600.0
+MAX_LAUNCHERS = 4  # one above the other: mpirun, a wrapper, torchrun, a process that spawns
+LAUNCHERS = frozenset(
+    (
+        "torchrun",
+        "pt_elastic",
+        "accelerate",
+        "deepspeed",
+        "horovodrun",
+        "mpirun",
+        "mpiexec",
+        "mpiexec.hydra",
+        "orterun",
+        "prterun",
+        "hydra_pmi_proxy",
+    )
+)
 # Between this file and a thread's own: comm (2), state, ppid, ... utime (14), stime (15), ... starttime (22): proc(5)
 _PPID, _UTIME, _STIME, _START = 1, 11, 12, 19
 
@@ -41,7 +57,8 @@ class Stat:
 class ProcessFacts:
     """A process of this host; (boot, pid, start_ticks) is its identity: pids are used again.
 
-    `kind` is None where its program is not one that is known; `environment` holds only listed variables.
+    `kind` is None where its program is not one that is known; `environment` holds only listed variables. `launcher` is
+    the program that started it and its like, one per GPU (torchrun, mpirun, a Python that spawns): itself where none did.
     """
 
     pid: int
@@ -53,6 +70,8 @@ class ProcessFacts:
     owner: Optional[Owner] = None
     kind: Optional[str] = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    launcher: Identity = (0, 0)
+    launched_ms: Optional[int] = None
 
     @property
     def identity(self) -> Identity:
@@ -68,6 +87,8 @@ class _Known:
     owner: Optional[Owner]
     kind: Optional[str]
     environment: Mapping[str, str]
+    launcher: Identity
+    launched_ms: Optional[int]
 
 
 class Proc:
@@ -88,7 +109,7 @@ class Proc:
         stat = read_stat(os.path.join(self._root, str(pid)))
         if stat is None:
             return None
-        known = self._identified(pid, stat.start_ticks)
+        known = self._identified(pid, stat)
         return ProcessFacts(
             pid,
             stat.start_ticks,
@@ -99,30 +120,46 @@ class Proc:
             known.owner,
             known.kind,
             known.environment,
+            known.launcher,
+            known.launched_ms,
         )
 
     def forget_others(self, identities: List[Identity]) -> None:
         """Keeps what is known of these processes only."""
         self._known = {identity: self._known[identity] for identity in identities if identity in self._known}
 
-    def _identified(self, pid: int, start_ticks: int) -> _Known:
+    def _identified(self, pid: int, stat: Stat) -> _Known:
         now_s = self._clock_s()
-        known = self._known.get((pid, start_ticks))
+        known = self._known.get((pid, stat.start_ticks))
         if known is not None and now_s - known.read_s < IDENTITY_S:
             return known
         owner = owner_of(procfs.read(os.path.join(self._root, str(pid), "cgroup"), MAX_BYTES) or "")
         # the environment is that of the start and never changes (proc(5))
         variables = environment.read(self._root, pid) if known is None else known.environment
+        # and who launched it can be seen only while he lives
+        launcher = self._launcher(pid, stat) if known is None else known.launcher
         fresh = _Known(
             now_s,
-            self._started_ms(start_ticks) if known is None else known.started_ms,
+            self._started_ms(stat.start_ticks) if known is None else known.started_ms,
             self._user(pid, owner),
             owner,
             programs.read(self._root, pid) or ("interactive" if environment.NOTEBOOK in variables else None),
             variables,
+            launcher,
+            self._started_ms(launcher[1]) if known is None else known.launched_ms,
         )
-        self._known[pid, start_ticks] = fresh
+        self._known[pid, stat.start_ticks] = fresh
         return fresh
+
+    def _launcher(self, pid: int, stat: Stat) -> Identity:
+        """The topmost of the programs above the process that are known to start one process per GPU."""
+        found = (pid, stat.start_ticks)
+        for _ in range(MAX_LAUNCHERS):
+            parent = read_stat(os.path.join(self._root, str(stat.parent))) if stat.parent > 1 else None
+            if parent is None or not _is_launching(parent.name, stat.name):
+                break
+            found, stat = (stat.parent, parent.start_ticks), parent
+        return found
 
     def _started_ms(self, start_ticks: int) -> Optional[int]:
         found = re.search(r"^btime (\d+)$", procfs.read(os.path.join(self._root, "stat"), 1024 * 1024) or "", re.MULTILINE)
@@ -158,6 +195,11 @@ class Proc:
         lines = (procfs.read(os.path.join(self._root, "1/root/etc/passwd"), 1024 * 1024) or "").splitlines()
         entries = (line.split(":") for line in lines)
         return next((entry[0] for entry in entries if len(entry) > 2 and entry[2] == str(uid)), None)
+
+
+def _is_launching(parent: str, child: str) -> bool:
+    """True for a launcher, and for a Python that started another; a shell, a notebook server or a scheduler is none."""
+    return parent in LAUNCHERS or (parent.startswith("python") and (child.startswith(("python", "pt_")) or child in LAUNCHERS))
 
 
 def read_stat(folder: str) -> Optional[Stat]:

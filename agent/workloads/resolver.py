@@ -12,6 +12,8 @@ from agent.workloads.proc import DEAD_STATES, STUCK_STATE, Identity, Proc, Proce
 # Waiting for a disk is state D too: only who stays in it this long hangs in the driver and holds nothing for anybody.
 STUCK_MS = 60_000
 
+MAX_PROCESSES = 1024  # of all GPUs together; a batch takes four times as many jobs
+
 Hold = Tuple[str, str]  # GPU uuid, job key
 
 
@@ -82,11 +84,11 @@ class Resolver:
         return [poller.look(gpus) for poller in self._pollers.values()]
 
     def _find(self, processes: Processes, books: Books) -> List[Found]:
+        seen = [(uuid, reading) for uuid, readings in processes.items() for reading in readings or ()]
         found = []
-        for uuid, readings in processes.items():
-            for reading in readings or ():
-                facts = self._proc.facts(reading.pid)
-                found.append(Found(uuid, reading, facts, self._job_of(facts, books)))
+        for uuid, reading in seen[:MAX_PROCESSES]:
+            facts = self._proc.facts(reading.pid)
+            found.append(Found(uuid, reading, facts, self._job_of(facts, books)))
         self._proc.forget_others([one.facts.identity for one in found if one.facts is not None])
         return found
 

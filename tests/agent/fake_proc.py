@@ -22,6 +22,7 @@ def process(
     state: str = "S",
     start_ticks: int = 100,
     cpu_ticks: int = 0,
+    parent: int = 0,
     uid: int = 0,
     cgroup: str = "0::/user.slice\n",
     command: tuple[str, ...] = ("python", "train.py", "--api-key=hunter2"),
@@ -30,7 +31,7 @@ def process(
 ) -> None:
     """A process, or the same one in a new state; children None: of a kernel that names none."""
     folder = root / str(pid)
-    stat(folder, pid, name=name, state=state, start_ticks=start_ticks, cpu_ticks=cpu_ticks)
+    stat(folder, pid, name=name, state=state, start_ticks=start_ticks, cpu_ticks=cpu_ticks, parent=parent)
     (folder / "status").write_text(f"Name:\t{name}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
     (folder / "cgroup").write_text(cgroup)
     (folder / "cmdline").write_text("".join(part + "\0" for part in command))
@@ -45,10 +46,13 @@ def thread(root: Path, pid: int, tid: int, *, cpu_ticks: int) -> None:
     stat(root / str(pid) / "task" / str(tid), tid, cpu_ticks=cpu_ticks)
 
 
-def stat(folder: Path, pid: int, *, name: str = "python", state: str = "S", start_ticks: int = 100, cpu_ticks: int = 0) -> None:
+def stat(
+    folder: Path, pid: int, *, name: str = "python", state: str = "S", start_ticks: int = 100, cpu_ticks: int = 0, parent: int = 0
+) -> None:
     """The stat file of a process or a thread: proc(5)."""
     folder.mkdir(parents=True, exist_ok=True)
     fields = ["0"] * 19
+    fields[0] = str(parent)
     fields[10] = str(cpu_ticks)  # utime: the 14th field of all
     fields[18] = str(start_ticks)
     (folder / "stat").write_text(f"{pid} ({name}) {state} {' '.join(fields)} 0 0\n")

@@ -65,6 +65,7 @@ def test_a_very_long_environment_is_read_to_its_limit(tmp_path):
         ({"PBS_JOBID": "811.pbs01"}, ("pbs", "811.pbs01")),
         ({"LSB_JOBID": "7"}, ("lsf", "7")),
         ({"PBS_JOBID": "a/b"}, None),
+        ({"PBS_JOBID": "1" * 101}, None),
         ({"WANDB_RUN_ID": "k3j2"}, None),
     ],
 )
