@@ -36,10 +36,14 @@ METRICS = (
     Metric("encoder", "encoder_ratio", "sensor", is_board=True),
     Metric("processes", "process_count", "processes"),
 )
+# What to write into dcgm-exporter's list of counters, after DCGM_FI_.
 EXPORTED_AS = {
-    "sm_active": "SM_ACTIVE", "sm_occupancy": "SM_OCCUPANCY", "tensor_active": "PIPE_TENSOR_ACTIVE", "dram_active": "DRAM_ACTIVE",
-    "fp32_active": "PIPE_FP32_ACTIVE", "fp64_active": "PIPE_FP64_ACTIVE", "pcie_rx_bytes_s": "PCIE_RX_BYTES",
-    "nvlink_rx_bytes_s": "NVLINK_RX_BYTES",
+    "sm_active": "PROF_SM_ACTIVE", "sm_occupancy": "PROF_SM_OCCUPANCY", "tensor_active": "PROF_PIPE_TENSOR_ACTIVE",
+    "dram_active": "PROF_DRAM_ACTIVE", "fp32_active": "PROF_PIPE_FP32_ACTIVE", "fp64_active": "PROF_PIPE_FP64_ACTIVE",
+    "pcie_rx_bytes_s": "PROF_PCIE_RX_BYTES", "nvlink_rx_bytes_s": "PROF_NVLINK_RX_BYTES", "throttle_power_ratio": "DEV_POWER_VIOLATION",
+    "ecc_uncorrected": "DEV_ECC_DBE_VOL_TOTAL", "util_mean": "DEV_GPU_UTIL", "memory_used_bytes": "DEV_FB_USED",
+    "power_w": "DEV_POWER_USAGE", "energy_j": "DEV_TOTAL_ENERGY_CONSUMPTION", "temperature_c": "DEV_GPU_TEMP",
+    "memory_temperature_c": "DEV_MEMORY_TEMP", "sm_clock_hz": "DEV_SM_CLOCK", "encoder_ratio": "DEV_ENC_UTIL",
 }  # fmt: skip
 # (reason, group; "" is any) -> what to do. The first that fits counts.
 _WHAT_TO_DO: Tuple[Tuple[str, str, str], ...] = (
@@ -94,8 +98,11 @@ def advice_of(rows: Sequence[Row]) -> List[Tuple[str, str, str]]:
         for reason in row.why:
             found.setdefault((reason, _what_to_do(row.metric, reason)), []).append(row.metric.name)
     missing = [EXPORTED_AS[row.metric.column] for row in rows if "not_exported" in row.why and row.metric.column in EXPORTED_AS]
-    fields = ", ".join("DCGM_FI_PROF_" + name for name in missing) or "their fields"
-    return [(", ".join(names), words(reason), what % {"fields": fields}) for (reason, what), names in found.items()]
+    fields = ", ".join("DCGM_FI_" + name for name in missing)
+    return [
+        ("everything" if reason == "silent" else ", ".join(names), words(reason), what % {"fields": fields})
+        for (reason, what), names in found.items()
+    ]
 
 
 def words(reason: str) -> str:

@@ -26,7 +26,9 @@ from agent.sources.factory import open_source
 
 OK, FAILED = 0, 1
 WINDOW_MS = WINDOW_S * 1000
-CHECK_MS = 3000  # a look is enough to see what can be read
+CHECK_MS = 6000  # what changes slowly is read every five seconds
+NO_PROCESSES = "no list of processes can be read: who holds the GPUs is not known"
+HOW_TO_KNOW = "let a scheduler tell it (--jobs), or let dcgm-exporter map pods or batch jobs to GPUs"
 MAX_NOTES = 10
 
 
@@ -123,8 +125,9 @@ def _job_sources(statuses: Sequence[SourceStatus], here: Sequence[Finding], reas
     known = {finding.name: finding for finding in here}
     findings = []
     for status in statuses:
-        advice = known[status.kind].advice if status.kind in known else ""
-        text = "answers" if status.ok else reasons.get(status.kind, "has not answered yet")
+        advice = known[status.kind].advice if status.kind in known else HOW_TO_KNOW if status.kind == "process" else ""
+        silence = NO_PROCESSES if status.kind == "process" else "has not answered yet"
+        text = "answers" if status.ok else reasons.get(status.kind, silence)
         findings.append(Finding(status.kind, "ok" if status.ok else "no" if status.kind in reasons else "warn", text, advice))
     asked = {status.kind for status in statuses}
     return findings + [
