@@ -61,6 +61,7 @@ def test_gpm_tells_each_instance_its_own_averages(driver):
     assert (small["gr_engine_active"], small["sm_active"], small["tensor_active"]) == pytest.approx((0.1, 0.2, 0.3))
     assert (large["gr_engine_active"], large["sm_active"], large["tensor_active"]) == pytest.approx((0.9, 0.8, 0.7))
     assert "sm_active" not in card  # the instances' activity is not the card's as well
+    assert card["pcie_tx_bytes_s"] == 0.0  # by its counter: the bus is the card's
 
 
 def test_on_a_card_without_gpm_an_instance_says_what_it_cannot_tell(driver):
@@ -138,7 +139,9 @@ def test_mig_turned_on_is_seen_with_the_next_window_and_off_again(driver):
 
     assert (whole, cut, again) == ([CARD], [CARD, SMALL, LARGE], [CARD])
     assert without.util is None
-    assert source.read(CARD, NOW + 15_000).util == 0.5  # not unread for an hour: it was another mode
+    whole_again = [source.read(CARD, NOW + at_ms) for at_ms in (15_000, 20_000)]
+    assert whole_again[0].util == 0.5  # not unread for an hour: it was another mode
+    assert "sm_active" in whole_again[1].means
 
 
 def test_another_cut_is_seen_within_a_minute_and_samples_are_given_back(driver):

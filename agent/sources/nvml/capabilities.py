@@ -8,6 +8,7 @@ from agent.wire import WINDOW_COLUMNS
 RETRY_UNREAD_MS = 3_600_000
 STRIKES = 3  # unknown errors in a row before a metric counts as unreadable
 FOREVER_MS = 2**62
+OFF = "off"  # the reason that the operator gave
 _TOLD = frozenset((*WINDOW_COLUMNS, "model", "memory_total_bytes", "power_limit_w", "sm_count", "persistence"))
 
 
@@ -79,8 +80,8 @@ class Capabilities:
         return left_ms <= 0 or (left_ms > RETRY_UNREAD_MS and self._shut[key][1] != FOREVER_MS)
 
     def forget(self) -> None:
-        """Everything may be asked again: the GPU is another one now, or in another mode."""
-        self._shut = {key: held for key, held in self._shut.items() if held[1] == FOREVER_MS}
+        """Everything but what the operator switched off may be asked again: the GPU is another one now, or in another mode."""
+        self._shut = {key: held for key, held in self._shut.items() if held[0] == OFF}
         self._strikes.clear()
 
     def unread(self) -> Dict[str, str]:
@@ -92,7 +93,7 @@ class Capabilities:
             for one in self._groups.get(key, (key,)):
                 shut.setdefault(one.partition("@")[0], {})[one] = why
         return {
-            column: "off" if "off" in reasons.values() else next(iter(reasons.values()))
+            column: OFF if OFF in reasons.values() else next(iter(reasons.values()))
             for column, reasons in shut.items()
             if column in _TOLD and len(reasons) >= self._doors.get(column, 1)
         }

@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from agent.reading import Event, GPUInfo, ProcessReading, Reading
 from agent.sources.nvml import fields, gpm, identity, mig, processes
-from agent.sources.nvml.capabilities import FOREVER_MS, Capabilities
+from agent.sources.nvml.capabilities import FOREVER_MS, OFF, Capabilities
 from agent.sources.nvml.gpm import GPM, Target
 from agent.sources.nvml.health import Health
 from agent.sources.nvml.library import MEMORY_V2
@@ -187,13 +187,13 @@ class Device:
         self.instances = found
         if self._is_cut:
             if self._reader is not None:
-                self.capabilities.shut("gpm", "not_supported")
+                self.capabilities.shut("gpm", "not_supported", until_ms=FOREVER_MS)
             self._lists.forget()
 
     def _new_capabilities(self) -> Capabilities:
         capabilities = Capabilities(self._nvml, groups=GROUPS, doors=DOORS, now_ms=self._now_ms)
         if self._reader is None:
-            capabilities.shut("gpm", "off", until_ms=FOREVER_MS)
+            capabilities.shut("gpm", OFF, until_ms=FOREVER_MS)
         return capabilities
 
 

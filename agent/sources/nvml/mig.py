@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, Optional
 
 from agent.reading import GPUInfo, Reading
-from agent.sources.nvml.capabilities import FOREVER_MS, Capabilities
+from agent.sources.nvml.capabilities import FOREVER_MS, OFF, Capabilities
 from agent.sources.nvml.gpm import GPM, Target
 from agent.sources.nvml.library import MEMORY_V2, text_of
 
@@ -129,7 +129,7 @@ def _give_gpm(found: List[Instance], handle: Any, *, with_gpm: bool) -> None:
     for one in found:
         is_shared = sum(one.gpu_instance == other.gpu_instance for other in found) > 1
         if not with_gpm:
-            one.capabilities.shut("gpm", "off", until_ms=FOREVER_MS)
+            one.capabilities.shut("gpm", OFF, until_ms=FOREVER_MS)
         elif is_shared or one.gpu_instance is None:
             one.capabilities.shut("gpm", "not_supported", until_ms=FOREVER_MS)
         else:
