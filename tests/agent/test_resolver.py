@@ -190,6 +190,22 @@ def test_a_scheduler_gives_the_gpu_out_with_or_without_a_process(root):
     assert statuses(workload) == {"slurm": True, "process": True}
 
 
+def test_a_job_that_has_just_ended_tells_how_though_it_holds_nothing_any_more(root):
+    ended = Job("slurm/della/4710", "slurm", "della", "4710", state="OUT_OF_MEMORY", end_ms=NOW + 5000)
+
+    workload = resolve(made(root, Books("slurm", Holdings(jobs=[ended]))))
+
+    assert (workload.jobs, workload.allocations) == ([ended], [])
+
+
+def test_a_container_that_only_could_use_the_gpu_is_no_job(root):
+    container = Job(f"docker/gpu-07/{HEX[:12]}", "docker", "gpu-07", HEX[:12], "llama-train")
+
+    workload = resolve(made(root, Books("docker", Holdings([container], [], {HEX: container.key}))))
+
+    assert (workload.jobs, workload.allocations) == ([], [])
+
+
 def test_a_process_meets_its_schedulers_job(root):
     fake_proc.process(root, 4711, cgroup=SLURM_4711)
 
