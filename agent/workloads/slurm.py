@@ -73,6 +73,7 @@ class Slurm:
             node = self._node()
             self._list(Sights(node.used, self._job_cgroups(), frozenset(claims)), now_ms)
             records = self._asked_records()
+            self._check(node, records, claims)
         except SchedulerError:
             if not claims:
                 raise
@@ -117,7 +118,8 @@ class Slurm:
                     held.setdefault(uuid, {})[record.id] = share
         for uuid, ids in claimed.items():
             found = held.get(uuid, {})
-            held[uuid] = {number: found.get(number, 1.0 if len(ids) == 1 and not node.parts else None) for number in ids}
+            if all(share == 1.0 for share in found.values()):  # a file knows nothing of parts of a GPU
+                held[uuid] = {number: found.get(number, 1.0 if len(ids) == 1 and not node.parts else None) for number in ids}
         jobs = self._jobs(records, held, claims, cluster)
         return Holdings(
             jobs=list(jobs.values()),
@@ -146,6 +148,12 @@ class Slurm:
                 records[listed.id] = record
         self._records = {number: known for number, known in self._records.items() if number in self._listed}
         return records
+
+    def _check(self, node: NodeRecord, records: Mapping[int, Record], claims: Sequence[Claim]) -> None:
+        """Raises SchedulerError when GPUs are in use and no job is named: that is not an empty node."""
+        if node.used_gpus and not claims and not any(record.is_holding for record in records.values()):
+            text = "Slurm says that %d GPUs are in use and names no job: with PrivateData=jobs the agent's user needs to be an operator"
+            raise SchedulerError(text % node.used_gpus)
 
     def _granted(self, record: Record, node: NodeRecord, order: Sequence[Optional[str]]) -> Dict[str, Share]:
         """GPU -> what the job has of it here. Raises SchedulerError where Slurm says how many, but not which."""

@@ -74,6 +74,7 @@ class NodeRecord:
     """This node; `gpus` and `parts` are the GPUs and shards that Slurm grants here, None where it says nothing of them."""
 
     used: str = ""
+    used_gpus: int = 0
     gpus: Optional[int] = None
     parts: Mapping[str, int] = field(default_factory=dict)
     drained: str = ""
@@ -167,6 +168,7 @@ def node_from_text(record: str) -> NodeRecord:
     out = [state for state in states if state in OUT_OF_SERVICE]
     return NodeRecord(
         used="%s %s" % (known.get("GresUsed", ""), known.get("AllocTRES", "")),
+        used_gpus=sum(grant.count for grant in grants(_absent(known.get("GresUsed", ""))) if grant.name == "gpu"),
         gpus=totals.get("gpu"),
         parts={name: total for name, total in totals.items() if name != "gpu"},
         drained="" if not out else "%s: %s" % (out[0].lower(), _SIGNED.sub("", reason)) if reason else out[0].lower(),

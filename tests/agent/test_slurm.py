@@ -16,6 +16,9 @@ NINE_MS = 1_793_696_400_000
 GPUS = [GPUInfo(f"GPU-{place}", index=place, bus_id=f"00000000:{0x10 + place:02X}:00.0", minor=3 - place) for place in range(4)]
 
 
+IDLE = "gpu:a100:0(IDX:N/A)"
+
+
 @pytest.fixture
 def fake(tmp_path):
     fake = FakeSlurm(tmp_path / "bin")
@@ -142,6 +145,7 @@ def test_an_exclusive_job_holds_all_gpus_whether_it_asked_for_them_or_not(fake, 
 
 
 def test_a_job_without_gpus_holds_none(fake, books):
+    fake.node(used=IDLE)
     fake.job(job_2405(gres_detail=[]))
 
     holdings = books().poll(GPUS, NOW)
@@ -156,7 +160,7 @@ def test_a_completing_job_still_holds_and_then_its_outcome_is_told_once(fake, bo
     fake.job(job_2405(job_state=["FAILED", "COMPLETING"], end_time=number(1793699000)), state="COMPLETING")
     ending = slurm.poll(GPUS, NOW + LIST_MS)
     fake.job(job_2405(job_state=["FAILED"], end_time=number(1793699000)), state="FAILED")
-    fake.node(used="gpu:a100:0(IDX:N/A)")
+    fake.node(used=IDLE)
     ended = slurm.poll(GPUS, NOW + LIST_MS + 1)
     after = slurm.poll(GPUS, NOW + LIST_MS + 2)
 
@@ -166,6 +170,7 @@ def test_a_completing_job_still_holds_and_then_its_outcome_is_told_once(fake, bo
 
 
 def test_what_ended_before_the_agent_looked_is_left_alone(fake, books):
+    fake.node(used=IDLE)
     fake.job(job_2405(job_state=["COMPLETED"]), state="COMPLETED")
 
     assert list(books().poll(GPUS, NOW).jobs) == []
@@ -232,20 +237,23 @@ def test_the_queue_is_read_again_when_something_changed(fake, books, tmp_path, c
 
 
 def test_commands_run_in_utc_and_without_the_agents_own_environment(fake, books):
+    fake.node(used=IDLE)
     books().poll(GPUS, NOW)
 
     assert all(call.endswith("tz=UTC secret=") for call in fake.calls())
 
 
 def test_a_drained_node_says_why_and_a_good_one_that_it_is(fake, books):
+    fake.node(used=IDLE)
     slurm = books()
     good = slurm.poll(GPUS, NOW)
-    fake.node(state="IDLE+DRAIN", reason="ECC errors")
+    fake.node(used=IDLE, state="IDLE+DRAIN", reason="ECC errors")
 
     assert (good.drained, slurm.poll(GPUS, NOW + 1).drained) == ("", "drain: ECC errors")
 
 
 def test_what_the_queue_waits_for_is_counted_and_kept_for_a_while(fake, books):
+    fake.node(used=IDLE)
     lines = [
         f"{'Resources':<40}{'cpu=8,mem=1G,gres/gpu=4':<200}",
         f"{'Priority':<40}{'cpu=8,mem=1G,gres/gpu:a100=2':<200}",
@@ -264,9 +272,15 @@ def test_what_the_queue_waits_for_is_counted_and_kept_for_a_while(fake, books):
 
 
 def test_a_queue_that_can_not_be_counted_is_not_empty(fake, books):
+    fake.node(used=IDLE)
     fake.unsay("pending")
 
     assert books().poll(GPUS, NOW).pending_gpus is None
+
+
+def test_gpus_in_use_by_jobs_that_are_hidden_are_not_free(books):
+    with pytest.raises(SchedulerError, match="2 GPUs are in use and names no job: with PrivateData=jobs"):
+        books().poll(GPUS, NOW)
 
 
 def test_a_controller_that_is_down_is_said_and_is_not_an_empty_node(fake, books):
@@ -300,6 +314,7 @@ def test_a_host_without_slurm_says_so(tmp_path):
 
 
 def test_the_name_that_slurm_knows_is_found_and_kept(fake, books):
+    fake.node(used=IDLE)
     slurm = books(nodes=["n01.cluster.local", "n01"])
     slurm.poll(GPUS, NOW)
     fake.calls()
@@ -346,6 +361,7 @@ def test_a_list_that_is_not_understood_is_an_error(fake, books, answer):
 
 
 def test_a_job_that_is_forgotten_between_two_questions_is_left_out(fake, books):
+    fake.node(used=IDLE)
     fake.say("list", "4711|4711|RUNNING|2026-11-03T09:00:00\n")
 
     assert list(books().poll(GPUS, NOW).jobs) == []
@@ -369,7 +385,17 @@ def test_the_prologs_file_says_which_gpu_and_slurm_everything_else(fake, books, 
     assert [job.name for job in holdings.jobs] == ["train"]
 
 
+def test_a_file_knows_nothing_of_parts_of_a_gpu(fake, books, tmp_path):
+    fake.node(gres="gpu:4,shard:32", used="shard:4(2/8,2/8,0/8,0/8)")
+    fake.job(job_2405(job_id=1, gres_detail=["shard:2(2/8,0/8,0/8,0/8)"]))
+    fake.job(job_2405(job_id=2, gres_detail=["shard:4(4/8,0/8,0/8,0/8)"]))
+    write_claim(tmp_path / "gpustat" / "0", "2 1000\n")
+
+    assert held(books().poll(GPUS, NOW)) == {("GPU-0", "1"): 0.25, ("GPU-0", "2"): 0.5}
+
+
 def test_files_alone_do_while_the_controller_is_down(fake, books, tmp_path):
+    fake.node(used=IDLE)
     slurm = books()
     slurm.poll(GPUS, NOW)
     fake.say("down", "")
@@ -405,7 +431,7 @@ def test_a_cluster_whose_name_nobody_tells_is_not_guessed(fake, books, tmp_path)
 
 @pytest.mark.parametrize(("age_ms", "holds"), [(STALE_MS - 1, True), (STALE_MS, False), (STALE_MS + 1, False)])
 def test_a_file_that_an_epilog_left_behind_holds_nothing(fake, books, tmp_path, age_ms, holds):
-    fake.node(used="gpu:a100:0(IDX:N/A)")
+    fake.node(used=IDLE)
     write_claim(tmp_path / "gpustat" / "0", "4711 1000\n", at_ms=NOW - age_ms)
 
     assert bool(books().poll(GPUS, NOW).allocations) is holds
@@ -430,11 +456,13 @@ def test_files_that_name_no_gpu_are_left_alone(fake, books, tmp_path, name):
     if name != "..":
         write_claim(tmp_path / "gpustat" / name, "4711 1000\n")
 
+    fake.node(used=IDLE)
     assert list(books().poll(GPUS, NOW).allocations) == []
 
 
 @pytest.mark.parametrize("text", ["", "\n", "rm -rf /", "-5 3", "1" * 5000])
 def test_a_file_without_a_job_claims_nothing(fake, books, tmp_path, text):
+    fake.node(used=IDLE)
     write_claim(tmp_path / "gpustat" / "0", text)
 
     assert list(books().poll(GPUS, NOW).allocations) == []
