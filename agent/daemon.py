@@ -59,7 +59,7 @@ def run(chosen: Config) -> int:
 
 def _sampler(chosen: Config, clock: Clock, recorder: Recorder) -> Sampler:
     def open_now() -> Source:
-        return open_source(chosen.source, node=chosen.node, start_ms=clock.now_ms(), gpm=chosen.gpm)
+        return open_source(chosen.source, node=chosen.node, start_ms=clock.now_ms(), cluster=chosen.cluster or "default", gpm=chosen.gpm)
 
     # what is simulated, replayed or scraped is not this host's kernel's to tell of
     kmsg = Kmsg() if chosen.source in SOURCES else None

@@ -34,6 +34,7 @@ SCRAPE_MS = 10_000
 TIMEOUT_S = 5.0  # for each step; twice that for the whole answer
 MAX_BYTES = 8 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024
+SCHEDULERS = ("slurm", "kubernetes", "declared")  # contract.md: the sources that name every holder
 # The exporter's period is learnt from its own changes, within these; 30 s is its default.
 FIRST_PERIOD_MS, LEAST_PERIOD_MS, MOST_PERIOD_MS = 30_000, 10_000, 60_000
 HOLDS_PERIODS = 1.5
@@ -98,7 +99,7 @@ class DCGMSource:
         """Nothing is held between two scrapes."""
 
     def workloads(self, otherwise: Callable[[], Workloads]) -> Workloads:
-        """Who holds the GPUs: by the exporter's labels where it has any, else as on any other host."""
+        """Who holds the GPUs: as on any other host, or by the exporter's labels where the host does not know."""
         return LabelWorkloads(self.labels, self.cluster, otherwise())
 
     def _refresh(self, now_ms: int) -> None:
@@ -180,7 +181,7 @@ class Labels:
 
 
 class LabelWorkloads:
-    """Jobs by the exporter's labels; the host's own sources where no label was ever there."""
+    """Jobs by the exporter's labels, where there are any and the host itself has no scheduler's books: those tell more."""
 
     def __init__(self, labels: Labels, cluster: str, otherwise: Workloads) -> None:
         self._labels, self._cluster, self._otherwise = labels, cluster, otherwise
@@ -189,8 +190,9 @@ class LabelWorkloads:
     def resolve(self, processes: Processes, *, gpus: Sequence[GPUInfo], start_ms: int, end_ms: int) -> Workload:
         """Every holder of the newest scrape, from the window that saw it first."""
         statuses = self._labels.statuses()
-        if not statuses:
-            return self._otherwise.resolve(processes, gpus=gpus, start_ms=start_ms, end_ms=end_ms)
+        of_host = self._otherwise.resolve(processes, gpus=gpus, start_ms=start_ms, end_ms=end_ms)
+        if not statuses or any(status.kind in SCHEDULERS for status in of_host.sources):
+            return of_host
         answering = {status.kind for status in statuses if status.ok}
         held = [(uuid, one) for uuid, holders in self._labels.holders.items() for one in sorted(holders) if one.scheduler in answering]
         self._since_ms = {hold: self._since_ms.get(hold, start_ms) for hold in held}

@@ -185,7 +185,16 @@ def _card(cards: Dict[str, Card], labels: Mapping[str, str]) -> Optional[Card]:
         return card
     # the exporter names an instance by its parent and its number, never by its own UUID
     own = "MIG-%s-%s" % (uuid, (instance or profile)[:16])
-    return cards.setdefault(own, Card(GPUInfo(own, card.info.index, card.info.model, parent_uuid=uuid, mig_profile=profile[:32] or None)))
+    part = GPUInfo(
+        uuid=own,
+        index=card.info.index,
+        model=card.info.model,
+        parent_uuid=uuid,
+        mig_profile=profile[:32] or None,
+        bus_id=card.info.bus_id,
+        gpu_instance=int(instance) if instance.isdigit() and len(instance) < 6 else None,
+    )
+    return cards.setdefault(own, Card(part))
 
 
 def _take(card: Card, slot: str, sample: Sample, factor: float) -> None:

@@ -254,6 +254,21 @@ def test_without_labels_the_host_s_own_sources_are_asked(exporter):
     assert resolved(source, source.workloads(Host), 10).sources == [SourceStatus("process", ok=True, seen_ms=at(10))]
 
 
+@pytest.mark.parametrize("kind", ["kubernetes", "slurm", "declared"])
+@pytest.mark.parametrize("ok", [True, False])
+def test_a_scheduler_that_the_host_can_ask_itself_is_believed_before_the_labels(exporter, kind, ok):
+    class Books:
+        def resolve(self, processes, *, gpus, start_ms, end_ms):
+            return Workload(sources=[SourceStatus(kind, ok=ok, seen_ms=end_ms)])
+
+    gpu_says(exporter, energy=1, more=POD)
+    source = opened(exporter)
+
+    workload = resolved(source, source.workloads(Books), 10)
+
+    assert (workload.sources, workload.jobs) == ([SourceStatus(kind, ok=ok, seen_ms=at(10))], ())
+
+
 def test_a_pod_that_went_holds_nothing_and_one_that_came_holds_from_then(exporter):
     gpu_says(exporter, energy=1, more=POD)
     source = opened(exporter)

@@ -170,3 +170,57 @@ def test_every_real_xml_parses_to_its_values():
             watts = [float(draw.split()[0]) for draw in draws if draw[:1].isdigit()]
             assert gpu.reading.power_w == (watts[0] if watts else None), path.name
             assert gpu.info.uuid == element.findtext("uuid")
+
+
+@needs_recordings
+@pytest.mark.parametrize("name", ["linux-x86_64__nvidia-h100-80gb-hbm3__590.48.01.txt", "linux-x86_64__nvidia-h200__590.48.01.txt"])
+def test_a_real_capture_tells_throttling_errors_and_video_too(name):
+    header, line = captured(name, "load")
+    table = smi_text.table(header)
+    row = table.row(line)
+
+    reading = smi_text.csv_reading(table, row, at_ms=0)
+
+    assert smi_text.throttled_s(table, row) == {
+        "throttle_power_ratio": float(row["clocks_event_reasons_counters.sw_power_cap"].split()[0]) / 1e6,
+        "throttle_thermal_ratio": 0.0,
+    }
+    assert set(reading.means) == {"encoder_ratio", "decoder_ratio", "throttle_power_ratio", "throttle_thermal_ratio"}
+    assert (reading.ecc_uncorrected, smi_text.lost_reason(table, row)) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("bits", "power", "thermal"),
+    [
+        ("0x0000000000000000", 0.0, 0.0),
+        ("0x0000000000000001", 0.0, 0.0),  # idle
+        ("0x0000000000000004", 1.0, 0.0),
+        ("0x0000000000000080", 1.0, 0.0),
+        ("0x0000000000000020", 0.0, 1.0),
+        ("0x0000000000000048", 0.0, 1.0),
+        ("[N/A]", None, None),
+        ("", None, None),
+    ],
+)
+@pytest.mark.parametrize("name", ["clocks_event_reasons.active", "clocks_throttle_reasons.active"])
+def test_the_reasons_for_low_clocks_are_power_or_heat(name, bits, power, thermal):
+    means = read("utilization.gpu [%%], %s" % name, "5 %%, %s" % bits).means
+
+    assert (means.get("throttle_power_ratio"), means.get("throttle_thermal_ratio")) == (power, thermal)
+
+
+@pytest.mark.parametrize(
+    ("cells", "reason"),
+    [
+        ("[GPU is lost], [GPU is lost], [GPU is lost]", "GPU is lost"),
+        ("[GPU requires reset], 0 MiB, [GPU requires reset]", "GPU requires reset"),
+        ("[Unknown Error], [N/A], ERR!", "Unknown Error"),
+        ("ERR!, ERR!, ERR!", "ERR!"),
+        ("[N/A], [N/A], [N/A]", None),
+        ("5 %, ERR!, 70.00 W", None),  # one broken sensor is no lost GPU
+    ],
+)
+def test_a_lost_gpu_is_told_from_one_without_sensors(cells, reason):
+    table = smi_text.table("utilization.gpu [%], memory.used [MiB], power.draw [W]")
+
+    assert smi_text.lost_reason(table, table.row(cells)) == reason
