@@ -2,7 +2,8 @@
 
 The kubelet says it on its pod-resources socket, or, while that does not answer, in its checkpoint file. Who the pod is
 comes from the API server where the agent runs as a pod itself, else from the names of the log folders. Both books name
-pods that have ended; a pod without a control group holds nothing.
+pods that have ended; a pod without a control group holds nothing. How many GPUs pods wait for is not told: each agent
+would have to list the whole cluster's pods for it.
 """
 
 import logging

@@ -1,4 +1,5 @@
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -6,10 +7,14 @@ from typing import Any
 import grpc
 import pytest
 
-from agent.reading import GPUInfo, Holdings, SchedulerError
-from agent.workloads.kubernetes_api import API
+from agent.reading import GPUInfo, Holdings, ProcessReading, SchedulerError, Workload
+from agent.workloads import Resolver
+from agent.workloads import kubernetes as door
+from agent.workloads.detect import Place
+from agent.workloads.kubernetes_api import API, from_environment
 from agent.workloads.kubernetes_books import Kubernetes, Paths
 from tests.agent import cluster as api_server
+from tests.agent import fake_proc
 from tests.agent import kubelet as fake_kubelet
 from tests.agent.cluster import Cluster
 from tests.agent.kubelet import Kubelet, claim, container, devices, holding, pod
@@ -167,6 +172,46 @@ def test_a_gpu_held_but_not_known_which_makes_the_books_silent_instead_of_callin
     kubelet.pods = [holding("ml", "train-0", GPU[0]), holding("ml", "train-1", device, resource=resource)]
 
     assert why in reason(tmp_path)
+
+
+def test_a_process_in_a_pods_control_group_belongs_to_the_pod_that_holds_the_gpu(kubelet: Kubelet, tmp_path: Path):
+    kubelet.pods = [holding("ml", "train-0", GPU[0])]
+    log_folder(tmp_path, UID)
+    root = fake_proc.host(tmp_path / "proc")
+    group = f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice/cri-containerd-{'a' * 64}.scope"
+    fake_proc.process(root, 4711, cgroup=f"0::{group}\n")
+    fake_proc.process(root, 4712, cgroup="0::/user.slice/user-1000.slice/session-3.scope\n")
+    scheduler = books(tmp_path)
+    resolver = Resolver(node="gpu-07", schedulers=lambda: [scheduler], proc_root=str(root))
+
+    workload = resolved(resolver, {GPU[0]: [ProcessReading(4711)], GPU[1]: [ProcessReading(4712)]})
+
+    key = f"kubernetes/della/{UID}"
+    assert [(one.uuid, one.job_key, one.source) for one in workload.allocations] == [(GPU[0], key, "kubernetes")]
+    assert {one.pid: one.job_key for one in workload.processes} == {4711: key, 4712: None}
+    assert [(job.key, job.name) for job in workload.jobs] == [(key, "ml/train-0")]
+
+
+def resolved(resolver: Resolver, processes: Any) -> Workload:
+    """Once the books have been read, which happens in a thread of their own."""
+    for _ in range(500):
+        workload = resolver.resolve(processes, gpus=GPUS, start_ms=NOW, end_ms=NOW + 10_000)
+        if any(one.kind == "kubernetes" and one.ok for one in workload.sources):
+            return workload
+        time.sleep(0.01)
+    raise AssertionError("the books were not read")
+
+
+@pytest.mark.parametrize(("cluster", "named"), [("", "default"), ("della", "della")])
+def test_the_operator_names_the_cluster(kubelet: Kubelet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: str, named: str):
+    monkeypatch.setattr("agent.workloads.kubernetes.SOCKET", str(tmp_path / "kubelet.sock"))
+    place = Place("gpu-07", cluster)
+
+    scheduler = door.open_scheduler(place)
+
+    assert door.is_here(place)
+    assert (scheduler.kind, scheduler.interval_s) == ("kubernetes", 10.0)
+    assert scheduler._cluster == named
 
 
 # Shares
@@ -522,6 +567,15 @@ def test_a_refusing_server_is_left_alone_for_a_minute_and_the_node_tells(kubelet
     assert {job.key for job in jobs[0]} == {f"kubernetes/della/{UID}", "kubernetes/della/ml_train-1"}
     assert len(cluster.asked) == 2
     assert caplog.text.count("/api/v1/namespaces/ml/pods/train-0: 403 Forbidden") == 1
+
+
+def test_the_api_server_is_known_only_inside_of_a_cluster(cluster: Cluster, tmp_path: Path):
+    inside = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+    assert from_environment(inside, str(cluster.account)) is not None
+    assert from_environment({}, str(cluster.account)) is None
+    assert from_environment({**inside, "KUBERNETES_SERVICE_PORT": "tcp://10.0.0.1:443"}, str(cluster.account)) is None
+    assert from_environment(inside, str(tmp_path / "none")) is None
 
 
 def test_a_token_that_was_renewed_is_used(kubelet: Kubelet, cluster: Cluster, tmp_path: Path):
