@@ -15,7 +15,8 @@ from agent.workloads.poller import Answer
 from agent.workloads.proc import ProcessFacts
 
 SCHEDULERS = ("slurm", "kubernetes")  # who give out GPUs: beside them nothing else does
-OF_A_NODE = ("docker", "podman", "containerd", "lxc", "libvirt", "systemd")  # names that mean something on this node only
+ENGINES = ("docker", "podman", "containerd")  # one word on the wire: docker
+OF_A_NODE = (*ENGINES, "lxc", "libvirt", "systemd")  # names that mean something on this node only
 SHORT_ID = 12  # digits that people know a container by
 MAX_ID = 120  # characters; a key that the hub refuses would cost the whole batch
 # Services in which other people's work runs: their unit says nothing of whose it is.
@@ -141,14 +142,29 @@ class Naming:
         )
 
 
-def with_hints(job: Job, kind: Optional[str], labels: Mapping[str, str]) -> Job:
-    """The job with what its processes show: a kind where its books say none, and labels that they do not have."""
-    if job.kind != "batch" or "fleetwatch.kind" in job.labels or (job.scheduler == "slurm" and kind == "service"):
-        kind = None  # a job of several nodes must be called the same by all of them
-    missing = {name: value for name, value in labels.items() if name not in job.labels}
-    if kind is None and not missing:
+@dataclass(frozen=True)
+class Hints:
+    """What a job's processes show of it, by the first of them that shows anything."""
+
+    kind: Optional[str] = None
+    user: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def and_of(self, facts: ProcessFacts) -> "Hints":
+        """With what another process shows."""
+        return Hints(self.kind or facts.kind, self.user or facts.user, self.labels or environment.labels(facts.environment))
+
+
+def with_hints(job: Job, hints: Hints) -> Job:
+    """The job with a kind where its books say none, labels that they do not have, and a container's user."""
+    is_settled = job.kind != "batch" or "fleetwatch.kind" in job.labels
+    # a job of several nodes must be called the same by all of them, and a server may run on one
+    kind = None if is_settled or (job.scheduler == "slurm" and hints.kind == "service") else hints.kind
+    user = job.user or (hints.user if job.scheduler in OF_A_NODE else "")  # in a pod everybody is root
+    missing = {name: value for name, value in hints.labels.items() if name not in job.labels}
+    if kind is None and user == job.user and not missing:
         return job
-    return replace(job, kind=kind or job.kind, labels={**job.labels, **missing})
+    return replace(job, kind=kind or job.kind, user=user, labels={**job.labels, **missing})
 
 
 def _clean(identity: str) -> str:

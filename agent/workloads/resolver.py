@@ -1,11 +1,10 @@
 """From the processes on the GPUs and the schedulers' books to who holds which GPU."""
 
-from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from agent.reading import Allocation, GPUInfo, Job, Process, Processes, ProcessReading, Scheduler, SourceStatus, Workload
-from agent.workloads import environment
 from agent.workloads.facts import FactsReader, Member
-from agent.workloads.naming import SCHEDULERS, Books, Naming, books_of, with_hints
+from agent.workloads.naming import ENGINES, SCHEDULERS, Books, Hints, Naming, books_of, with_hints
 from agent.workloads.poller import Answer, Poller
 from agent.workloads.proc import DEAD_STATES, STUCK_STATE, Identity, Proc, ProcessFacts
 
@@ -50,7 +49,7 @@ class Resolver:
         self._naming = Naming(node=node, cluster=cluster, boot=self._proc.boot_id().replace("-", "")[:8])
         self._seen_ms: Dict[Hold, int] = {}  # start of the window that saw it first
         self._stuck_ms: Dict[Identity, int] = {}
-        self._hints: Dict[str, Tuple[Optional[str], Mapping[str, str]]] = {}  # job key -> what its processes showed
+        self._hints: Dict[str, Hints] = {}  # by job
 
     def begin(self, gpus: Sequence[GPUInfo]) -> None:
         """Has the schedulers asked, so that their answers are there when the first window ends."""
@@ -124,7 +123,7 @@ class Resolver:
             if one.job is None or one.facts is None or not self._is_alive(one.facts, end_ms):
                 continue
             hold = (one.uuid, one.job.key)
-            source = "docker" if one.job.scheduler == "docker" else "process"
+            source = "docker" if one.job.scheduler in ENGINES else "process"
             if hold not in booked:
                 since.setdefault(hold, (source, max(start_ms, min(one.facts.started_ms or 0, end_ms))))
         self._seen_ms = {hold: self._seen_ms.get(hold, first_ms) for hold, (_, first_ms) in since.items()}
@@ -136,15 +135,14 @@ class Resolver:
         if self._declared is not None:
             return [self._declared]
         jobs.update({job.key: job for holdings in books.fresh.values() for job in holdings.jobs if job.end_ms is not None})
-        hints: Dict[str, Tuple[Optional[str], Mapping[str, str]]] = {}
+        hints: Dict[str, Hints] = {}
         for one in found:
             if one.job is not None and one.facts is not None:
                 jobs.setdefault(one.job.key, one.job)
-                kind, labels = hints.get(one.job.key, (None, {}))
-                hints[one.job.key] = (kind or one.facts.kind, labels or environment.labels(one.facts.environment))
+                hints[one.job.key] = hints.get(one.job.key, Hints()).and_of(one.facts)
         # a kernel that has left the GPU for a while does not make the notebook a batch job
         self._hints = {key: hints.get(key) or self._hints[key] for key in jobs if key in hints or key in self._hints}
-        return [with_hints(job, *self._hints.get(key, (None, {}))) for key, job in jobs.items()]
+        return [with_hints(job, self._hints.get(key, Hints())) for key, job in jobs.items()]
 
     def _own_statuses(self, processes: Processes, books: Books, found: Sequence[Found], now_ms: int) -> List[SourceStatus]:
         """`process` answered where at least one GPU's list could be read; `docker` is named where containers were seen."""
@@ -152,8 +150,8 @@ class Resolver:
             return [SourceStatus("declared", ok=True, seen_ms=now_ms)]
         is_read = not processes or any(readings is not None for readings in processes.values())
         statuses = [SourceStatus("process", ok=is_read, seen_ms=now_ms)]
-        has_seen_docker = any(one.job is not None and one.job.scheduler == "docker" for one in found)
-        if has_seen_docker and not books.has_scheduler and "docker" not in (*books.fresh, *books.silent):
+        has_seen_containers = any(one.job is not None and one.job.scheduler in ENGINES for one in found)
+        if has_seen_containers and not books.has_scheduler and "docker" not in (*books.fresh, *books.silent):
             statuses.append(SourceStatus("docker", ok=True, seen_ms=now_ms))
         return statuses
 

@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import threading
 import time
@@ -346,7 +347,8 @@ def test_a_container_has_the_name_that_its_daemon_gives_it(root, alias, cgroup):
 
     workload = resolve(made(root, Books("docker", Holdings([container], [], {alias: container.key}))), [1])
 
-    assert (workload.jobs, holds(workload)) == ([container], [(GPU, container.key, "docker")])
+    assert workload.jobs == [dataclasses.replace(container, user="root")]
+    assert holds(workload) == [(GPU, container.key, "docker")]
     assert statuses(workload) == {"docker": True, "process": True}
 
 
@@ -393,7 +395,7 @@ def test_on_a_bare_node_services_and_containers_are_jobs_and_sessions_are_not(ro
     workload = resolve(made(root), [1])
 
     assert [(job.key, job.kind) for job in workload.jobs] == [(key, kind)]
-    assert holds(workload) == [(GPU, key, "process")]
+    assert holds(workload) == [(GPU, key, "docker" if key.startswith("podman/") else "process")]
 
 
 def test_a_notebook_is_interactive_also_while_its_kernel_is_off_the_gpu(root):
