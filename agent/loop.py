@@ -29,6 +29,7 @@ GRACE_MS = int(COUNTS_INTERVALS * INTERVAL_MS) + 100  # until the reading after 
 PATIENCE_MS = 5000  # for a sampler that is late with a window's processes
 LAG_MS = 60_000  # so far behind (a disk that hung), windows are closed one by one; beyond it the clock was set, or we slept
 STUCK_S = 30.0
+REMIND_S = 600.0  # the same bug, at each second, is logged again after this long
 FAREWELL_S = 5.0  # for sending what waits before the exit
 MAX_EVENTS = wire.MAX_LIST
 
@@ -59,6 +60,7 @@ class Loop:
         self._events: List[Event] = []
         self._drafted_events = 0
         self._is_stuck = False
+        self._mishap, self._mishap_until = "", 0.0  # the bug last logged
         self._end_ms = self._end_after(parts.clock.now_ms())  # of the window that is open
         self._began = time.monotonic()
         # Orders come from signal handlers, which may interrupt any line of this thread: SimpleQueue.put is made for that,
@@ -135,16 +137,19 @@ class Loop:
             self._parts.spool.append(self._maker(closed, seen.gpus, events), windows=windows)
         except Exception:  # a fact that can't be written must not end the agent, nor cost the windows it came with
             log.exception("a batch could not be made, trying without its jobs windows=%d", windows)
-            self._append_bare(closed, seen.gpus, windows)
+            self._append_bare(closed, seen.gpus, windows, events)
         self._parts.pump.wake()
 
-    def _append_bare(self, closed: Sequence[batch.ClosedWindow], gpus: Sequence[GPUInfo], windows: int) -> None:
+    def _append_bare(self, closed: Sequence[batch.ClosedWindow], gpus: Sequence[GPUInfo], windows: int, events: Sequence[Event]) -> None:
+        """Without jobs; if need be without events too."""
         bare = [replace(one, workload=_unknown(one.workload)) for one in closed]
-        try:
-            self._parts.spool.append(self._maker(bare, gpus, []), windows=windows)
-        except Exception:
-            log.exception("windows lost windows=%d", windows)
-            self._parts.spool.count_lost(windows)
+        for kept in (events, ()):
+            try:
+                self._parts.spool.append(self._maker(bare, gpus, kept), windows=windows)
+                return
+            except Exception:
+                log.exception("windows can't be written windows=%d events=%d", windows, len(kept))
+        self._parts.spool.count_lost(windows)
 
     def _draft(self) -> None:
         """Notes the newest window, so that a kill -9 before the flush does not take it."""
@@ -175,8 +180,10 @@ class Loop:
     def _safely(self, step: Callable[[], None]) -> None:
         try:
             step()
-        except Exception:  # the top of two threads: a bug in one reading or one window must not blind the node
-            log.exception("a step failed")
+        except Exception as error:  # the top of two threads: a bug in one reading or one window must not blind the node
+            if repr(error) != self._mishap or time.monotonic() >= self._mishap_until:
+                log.exception("a step failed")
+                self._mishap, self._mishap_until = repr(error), time.monotonic() + REMIND_S
 
     def _watch(self, now_ms: int) -> None:
         """Says once that the driver hangs, and about which GPU."""

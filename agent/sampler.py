@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
-from typing import Callable, Deque, Dict, List, Optional, Sequence, Set, TypeVar
+from typing import Callable, Deque, Dict, List, Optional, Sequence, Set, Tuple, TypeVar
 
 from agent.kmsg import Kmsg, XIDs
 from agent.reading import (
@@ -89,7 +89,7 @@ class Sampler:
         self._events: Deque[Event] = deque(maxlen=MAX_EVENTS)
         self._passes_ms: Deque[float] = deque(maxlen=MAX_PASSES)
         self._statuses: Sequence[SourceStatus] = ()
-        self._asked: Dict[str, str] = {}  # GPU -> the trouble last logged
+        self._said: Dict[Tuple[str, str], str] = {}  # (GPU, what was asked) -> the trouble last logged
         self._lost: Set[str] = set()  # GPUs told lost, by whatever source
         self._window_end_ms: Optional[int] = None
         self._retry_at = self._retry_s = 0.0
@@ -183,13 +183,11 @@ class Sampler:
 
     def finish_window(self, end_ms: int) -> None:
         """The window that has just ended: who held its GPUs."""
-        processes = {gpu.uuid: self._ask(gpu.uuid, lambda source, uuid: source.processes(uuid)) for gpu in self._gpus}
+        processes = {gpu.uuid: self._ask(gpu.uuid, "processes", lambda source, uuid: source.processes(uuid)) for gpu in self._gpus}
         self._recorder.processes(end_ms, processes)
-        workload = NO_WORKLOAD
-        if self._workloads is not None:
-            workload = self._workloads.resolve(processes, gpus=self._gpus, start_ms=end_ms - self._window_ms, end_ms=end_ms)
+        workload = self._resolve(processes, end_ms)
         with self._mutex:
-            self._held[end_ms] = Observed([], {}, processes, _within(workload, end_ms - self._window_ms, end_ms))
+            self._held[end_ms] = Observed([], {}, processes, workload)
             for oldest in sorted(self._held)[:-MAX_HELD]:
                 del self._held[oldest]
             self._statuses = workload.sources
@@ -210,6 +208,18 @@ class Sampler:
             return
         self._is_drained = bool(reason)
         self._note(Event(now_ms, "drained" if reason else "resumed", text=reason))
+
+    def _resolve(self, processes: Processes, end_ms: int) -> Workload:
+        """Who held the GPUs; of no source anything where a bug keeps that from us."""
+        start_ms = end_ms - self._window_ms
+        if self._workloads is None:
+            return NO_WORKLOAD
+        try:
+            return _within(self._workloads.resolve(processes, gpus=self._gpus, start_ms=start_ms, end_ms=end_ms), start_ms, end_ms)
+        except Exception as error:
+            if self._is_new_trouble("", "jobs", error):
+                log.exception("the jobs could not be made out")
+            return Workload(sources=[replace(status, ok=False) for status in self._statuses])
 
     def _is_released(self) -> bool:
         until = self._released_until
@@ -262,7 +272,7 @@ class Sampler:
         for gpu in self._gpus:
             asked = time.monotonic()
             at_ms = now_ms + _late_ms(asked - began, self._interval_ms)
-            reading = self._ask(gpu.uuid, lambda source, uuid, at_ms=at_ms: source.read(uuid, at_ms))  # type: ignore[misc]
+            reading = self._ask(gpu.uuid, "reading", lambda source, uuid, at_ms=at_ms: source.read(uuid, at_ms))  # type: ignore[misc]
             if reading is not None and (time.monotonic() - asked) * 1000 <= self._margin_ms:
                 with self._mutex:
                     self._readings.setdefault(gpu.uuid, deque(maxlen=MAX_READINGS)).append(reading)
@@ -300,9 +310,9 @@ class Sampler:
         uuids = {gpu.uuid for gpu in gpus}
         with self._mutex:
             self._gpus = gpus
-            self._asked = {uuid: trouble for uuid, trouble in self._asked.items() if uuid in uuids}
+            self._said = {(uuid, about): trouble for (uuid, about), trouble in self._said.items() if uuid in uuids or not uuid}
 
-    def _ask(self, uuid: str, question: Callable[[Source, str], Optional[Answer]]) -> Optional[Answer]:
+    def _ask(self, uuid: str, about: str, question: Callable[[Source, str], Optional[Answer]]) -> Optional[Answer]:
         """The answer about one GPU; None when it can't be read, which stops no other GPU."""
         if self._source is None:
             return None
@@ -312,14 +322,23 @@ class Sampler:
         except DriverChangedError:
             raise
         except SourceError as error:
-            if self._asked.get(uuid) != str(error):
+            if self._is_new_trouble(uuid, about, error):
                 log.warning("GPU can't be read uuid=%s: %s", uuid, error)
-            self._asked[uuid] = str(error)
+            return None
+        except Exception as error:  # a bug in what one GPU said must not blind the others
+            if self._is_new_trouble(uuid, about, error):
+                log.exception("GPU's answer was not understood uuid=%s", uuid)
             return None
         finally:
             self._call_about, self._call_began = None, time.monotonic()
-        self._asked.pop(uuid, None)
+        self._said.pop((uuid, about), None)
         return answer
+
+    def _is_new_trouble(self, uuid: str, about: str, error: Exception) -> bool:
+        """False when the same is the last trouble with this GPU, whatever was asked: it was logged then."""
+        is_said = any(said == repr(error) for (other, _), said in self._said.items() if other == uuid)
+        self._said[uuid, about] = repr(error)
+        return not is_said
 
     def _note(self, event: Event) -> None:
         """Keeps the event; what was said of the driver is not said again before it changes."""

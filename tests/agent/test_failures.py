@@ -27,6 +27,7 @@ Where a test is: here, or in test_failures_hub (hub:), test_failures_clock (cloc
 | hot-plug, MIG reconfiguration | batches never speak of GPUs they do not list | here: hot_plug, mig; test_loop: a_batch_never_speaks |
 | operator needs the driver released | SIGUSR1, for --release-min | here: released |
 | XID that NVML missed | the kernel's log | test_kmsg |
+| a bug in one reading, in the jobs or in a window | the rest goes on, logged once | here: a_bug, a_window_that_fails |
 | a fact that can't be written | the windows go without it | here: a_job_that_can_not_be_written, a_value |
 | the agent itself, over a day | does not grow | here: nothing_grows |
 """
@@ -315,6 +316,21 @@ def test_a_window_that_fails_does_not_end_the_daemon(daemon, caplog, monkeypatch
             daemon.loop._safely(daemon.loop.advance)
 
     assert caplog.text.count("ZeroDivisionError") == 1
+
+
+def test_a_bug_in_what_one_gpu_says_or_in_the_jobs_blinds_nobody_else_and_is_logged_once(daemon, caplog):
+    read = daemon.source.read
+    daemon.source.read = lambda uuid, now_ms: 1 / 0 if uuid == "GPU-1" else read(uuid, now_ms)
+    daemon.go(12)
+    daemon.workloads.resolve = lambda *_, **__: 1 / 0
+
+    daemon.go(30)
+    daemon.loop.flush()
+
+    sent = daemon.batches()
+    assert [observed for start, place, observed in windows(sent) if place == 1] == [9000, 10_000, 10_000, 10_000]
+    assert [source["ok"] for source in sent[-1].sources] == [False]
+    assert caplog.text.count("ZeroDivisionError") == 2
 
 
 def test_kill_9_of_a_real_daemon_loses_no_closed_window(hub, tmp_path):

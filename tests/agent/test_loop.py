@@ -52,7 +52,7 @@ def test_the_same_trouble_is_logged_once(daemon, caplog):
     daemon.source.broken["GPU-1"] = "GPU is lost"
 
     with caplog.at_level(logging.WARNING):
-        daemon.live(0, 9)
+        daemon.live(0, 32)
 
     assert [record.message for record in caplog.records] == ["GPU can't be read uuid=GPU-1: GPU is lost"]
 
