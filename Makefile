@@ -37,9 +37,9 @@ bench: ## the benchmarks
 	@$(PYTHON) deploy/bootstrap.py dev
 	@$(RUN) -m benchmarks
 
-agent: ## dist/fleetwatch-agent.pyz
+agent: ## dist/: the agent as one file, wheel and Debian package, with checksums
 	@$(PYTHON) deploy/bootstrap.py run
-	@$(RUN) -m fleetwatch.ingest.agent_package dist
+	@$(RUN) -m fleetwatch.ingest.agent_dist dist
 
 requirements: ## pin requirements.in and requirements-dev.in with hashes
 	@$(PYTHON) deploy/bootstrap.py dev

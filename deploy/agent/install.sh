@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the FleetWatch agent as a systemd service on a host with GPUs:
 #   curl -fsSL https://HUB/agent/install.sh | sudo sh -s -- --server https://HUB --token TOKEN
-# Again, it upgrades. --uninstall removes everything it made.
+# Again, it upgrades: what is not given anew (token, node, labels, other settings) and the queue stay.
+# --uninstall removes everything it made.
 # With DESTDIR set, files go below that folder and systemd is left alone.
 set -eu
 
@@ -13,6 +14,7 @@ LINK="$ROOT/usr/local/bin/fleetwatch-agent"
 ETC="$ROOT/etc/fleetwatch-agent"
 UNIT="$ROOT/etc/systemd/system/fleetwatch-agent.service"
 STATE="$ROOT/var/lib/fleetwatch-agent"
+SETTINGS="$ETC/environment"
 PRIVATE_STATE="$ROOT/var/lib/private/fleetwatch-agent"
 
 say() { printf '%s\n' "fleetwatch-agent: $*"; }
@@ -20,7 +22,8 @@ fail() { say "$*" >&2; exit "${CODE:-1}"; }
 usage() {
     cat <<'USAGE'
 install.sh --server URL --token TOKEN [--node NAME] [--labels a=b,c=d] [--docker] [--sha256 SUM]
-install.sh --uninstall
+install.sh               upgrades; token, settings and queue stay
+install.sh --uninstall   removes all of it
 
   --server  the hub, such as https://fleetwatch.example.org
   --token   the token of the hub's install command, or one made for this node
@@ -31,8 +34,9 @@ install.sh --uninstall
 USAGE
 }
 
-value_of() { [ $# -ge 2 ] && [ -n "$2" ] || { CODE=2 fail "$1 needs a value"; }; }
+value_of() { if [ -z "${2:-}" ]; then CODE=2 fail "$1 needs a value"; fi; }
 
+HUB="$SERVER" SERVER="" # the hub that served this script is the last choice
 while [ $# -gt 0 ]; do
     case "$1" in
         --server) value_of "$@"; SERVER="${2%/}"; shift 2 ;;
@@ -54,22 +58,33 @@ systemd() { [ -n "$ROOT" ] || systemctl "$@"; }
 if [ -n "$UNINSTALL" ]; then
     systemd disable --now fleetwatch-agent.service 2>/dev/null || true
     rm -f "$UNIT" "$LINK"
-    rm -rf "$HOME_DIR" "$ETC" "$STATE" "$PRIVATE_STATE"
+    rm -rf "$HOME_DIR" "$ETC" "$STATE" "$PRIVATE_STATE" "$UNIT.d"
     systemd daemon-reload
     say "removed; revoke the node's token on the hub"
     exit 0
 fi
 
+# what an earlier installation was told, as it stands in its settings
+kept() { if [ -f "$SETTINGS" ]; then sed -n "s/^$1=\"\(.*\)\"\$/\1/p" "$SETTINGS"; fi; }
+SERVER="${SERVER:-$(kept FLEETWATCH_SERVER)}"
+SERVER="${SERVER:-$HUB}"
 case "$SERVER" in
     http://*|https://*) ;;
     *) CODE=2 fail "--server must be the hub's address, such as https://fleetwatch.example.org" ;;
 esac
-[ -n "$TOKEN" ] || { CODE=2 fail "--token is missing: make one on the hub's settings page"; }
+[ -n "$TOKEN$(kept FLEETWATCH_TOKEN)" ] || { CODE=2 fail "--token is missing: make one on the hub's settings page"; }
 case "$SERVER$TOKEN$NODE$LABELS" in *[![:print:]]*|*[\"\\]*) CODE=2 fail "an argument holds a character that it can't" ;; esac
 [ -n "$ROOT" ] || command -v systemctl >/dev/null || fail "this host has no systemd; run the file yourself: $SERVER/agent/fleetwatch-agent.pyz"
-PYTHON="$(command -v python3 || true)"
-[ -n "$PYTHON" ] || fail "python3 is missing: install Python 3.8 or newer"
-"$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 8))' || fail "$("$PYTHON" -V) is too old: Python 3.8 or newer is needed"
+PYTHON=""
+for NAME in /usr/bin/python3 python3 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8; do
+    FOUND="$(command -v "$NAME" || true)"
+    case "$FOUND" in ""|/root/*|/home/*) continue ;; esac # the service sees no home
+    if "$FOUND" -c 'import ctypes, ssl, sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null; then
+        PYTHON="$FOUND"
+        break
+    fi
+done
+[ -n "$PYTHON" ] || fail "Python 3.8 or newer, with ssl and ctypes, is needed and was not found"
 
 NEW="$(mktemp)"
 trap 'rm -f "$NEW"' EXIT
@@ -89,53 +104,40 @@ mkdir -p "$HOME_DIR" "$(dirname "$LINK")" "$(dirname "$UNIT")"
 # a running agent keeps the old file open until it is started anew
 install -m 0755 "$NEW" "$HOME_DIR/fleetwatch-agent.pyz.new"
 mv -f "$HOME_DIR/fleetwatch-agent.pyz.new" "$HOME_DIR/fleetwatch-agent.pyz"
-ln -sf "${HOME_DIR#"$ROOT"}/fleetwatch-agent.pyz" "$LINK"
-mkdir -p -m 0700 "$ETC"
+rm -f "$LINK"
+printf '#!/bin/sh\nexec %s -I %s "$@"\n' "$PYTHON" "${HOME_DIR#"$ROOT"}/fleetwatch-agent.pyz" > "$LINK"
+chmod 0755 "$LINK"
+mkdir -p "$ETC"
+chmod 0700 "$ETC"
+keep() { # NAME VALUE: the setting with its new value; without one it stays as it is
+    [ -n "$2" ] || return 0
+    if [ -f "$SETTINGS" ]; then grep -v "^$1=" "$SETTINGS" > "$SETTINGS.new" || true; fi
+    printf '%s="%s"\n' "$1" "$2" >> "$SETTINGS.new"
+    mv -f "$SETTINGS.new" "$SETTINGS"
+}
 (
     umask 077
+    rm -f "$SETTINGS.new"
     # systemd reads this file as root before it gives up its rights: the token needs no file that the agent may open,
     # and works where credentials (systemd 250) do not
-    {
-        printf 'FLEETWATCH_SERVER="%s"\n' "$SERVER"
-        printf 'FLEETWATCH_TOKEN="%s"\n' "$TOKEN"
-        [ -z "$NODE" ] || printf 'FLEETWATCH_NODE="%s"\n' "$NODE"
-        [ -z "$LABELS" ] || printf 'FLEETWATCH_LABELS="%s"\n' "$LABELS"
-    } > "$ETC/environment"
+    keep FLEETWATCH_SERVER "$SERVER"
+    keep FLEETWATCH_TOKEN "$TOKEN"
+    keep FLEETWATCH_NODE "$NODE"
+    keep FLEETWATCH_LABELS "$LABELS"
 )
-GROUPS_LINE=""
-[ -z "$DOCKER" ] || GROUPS_LINE="SupplementaryGroups=docker"
 
 cat > "$UNIT" <<UNIT_FILE
-[Unit]
-Description=FleetWatch agent
-After=network-online.target nvidia-persistenced.service
-Wants=network-online.target
-
-[Service]
-ExecStart=$PYTHON ${HOME_DIR#"$ROOT"}/fleetwatch-agent.pyz run
-EnvironmentFile=${ETC#"$ROOT"}/environment
-Environment=PYTHONUNBUFFERED=1
-DynamicUser=yes
-StateDirectory=fleetwatch-agent
-$GROUPS_LINE
-Restart=always
-RestartSec=10
-TimeoutStopSec=30
-Nice=5
-OOMScoreAdjust=500
-NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome=yes
-ProtectKernelTunables=yes
-ProtectControlGroups=yes
-RestrictSUIDSGID=yes
-LockPersonality=yes
-MemoryMax=256M
-
-[Install]
-WantedBy=multi-user.target
+@UNIT@
 UNIT_FILE
+if [ -n "$DOCKER" ]; then
+    mkdir -p "$UNIT.d"
+    printf '[Service]\nSupplementaryGroups=docker\n' > "$UNIT.d/docker.conf"
+fi
 systemd daemon-reload
 systemd enable fleetwatch-agent.service
 systemd restart fleetwatch-agent.service
-say "installed; it reports to $SERVER. Look at it: journalctl -u fleetwatch-agent; check: fleetwatch-agent check"
+if [ -z "$ROOT" ]; then
+    sleep 3
+    systemctl is-active --quiet fleetwatch-agent.service || fail "installed, but it does not stay up: journalctl -u fleetwatch-agent"
+fi
+say "installed $("$PYTHON" "$HOME_DIR/fleetwatch-agent.pyz" --version); it reports to $SERVER. Look at it: journalctl -u fleetwatch-agent; check: fleetwatch-agent check"

@@ -1,5 +1,8 @@
 import hashlib
 import io
+import os
+import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -43,7 +46,8 @@ def hub() -> Iterator[str]:
 def _install(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     script = agent_package.install_script()
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DESTDIR": str(folder)}
-    return subprocess.run(["sh", "-s", "--", *arguments], input=script, env=environment, capture_output=True, text=True, check=False)
+    shell = shutil.which("dash") or "sh"  # the strictest that hosts have
+    return subprocess.run([shell, "-s", "--", *arguments], input=script, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_the_same_sources_give_the_same_file():
@@ -54,13 +58,44 @@ def test_the_same_sources_give_the_same_file():
     assert agent_package.checksum() == hashlib.sha256(first).hexdigest()
 
 
+def test_folder_times_rights_and_hash_seed_of_the_build_do_not_matter(tmp_path):
+    root = agent_package.ROOT
+    files = [*(root / "agent").rglob("*.py"), *(root / "deploy/agent").rglob("*"), *(root / "fleetwatch").glob("*.py")]
+    files += [root / "fleetwatch/ingest" / name for name in ("__init__.py", "agent_package.py", "agent_dist.py")]
+    for path in (path for path in files if path.is_file()):
+        copy = tmp_path / "elsewhere" / path.relative_to(root)
+        copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        copy.write_bytes(path.read_bytes())
+        copy.chmod(0o600)
+        os.utime(copy, (1_000_000_000, 1_000_000_000))
+    shutil.copy(root / "LICENSE", tmp_path / "elsewhere/LICENSE")
+
+    def built(folder: Path, seed: str, mask: int) -> dict[str, bytes]:
+        command = [sys.executable, "-m", "fleetwatch.ingest.agent_dist", str(tmp_path / seed)]
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONDONTWRITEBYTECODE": "1"}
+        subprocess.run(command, cwd=folder, env=environment, umask=mask, check=True, capture_output=True, timeout=120)
+        return {path.name: path.read_bytes() for path in (tmp_path / seed).iterdir()}
+
+    here, elsewhere = built(root, "1", 0o022), built(tmp_path / "elsewhere", "2", 0o077)
+
+    assert {name: hashlib.sha256(content).hexdigest() for name, content in here.items()} == {
+        name: hashlib.sha256(content).hexdigest() for name, content in elsewhere.items()
+    }
+    assert here["fleetwatch-agent.pyz"] == agent_package.build()
+
+
 def test_the_file_holds_the_agent_the_bindings_and_their_licences():
     archive = zipfile.ZipFile(io.BytesIO(agent_package.build()))
 
     names = archive.namelist()
-    assert {"__main__.py", "agent/wire.py", "agent/sources/nvml.py", "pynvml.py", "LICENSE", "NOTICE"} <= set(names)
+    assert {"__main__.py", "agent/wire.py", "agent/daemon.py", "pynvml.py", "LICENSE", "NOTICE", "LICENSE.nvidia-ml-py"} <= set(names)
     assert not [name for name in names if name.startswith("fleetwatch")]
+    assert b"Apache License" in archive.read("LICENSE")
     assert b"BSD 3-clause" in archive.read("NOTICE")
+    licence = archive.read("LICENSE.nvidia-ml-py").decode()
+    assert licence.startswith("Copyright (c) 2011-")
+    assert "Redistribution and use in source and binary forms" in licence
+    assert "#" not in licence
 
 
 def test_the_file_runs_alone_far_from_the_sources(tmp_path):
@@ -91,9 +126,46 @@ def test_installing_puts_file_token_and_unit_in_their_places(hub, tmp_path):
     unit = (tmp_path / "etc/systemd/system/fleetwatch-agent.service").read_text()
     assert "/usr/local/lib/fleetwatch-agent/fleetwatch-agent.pyz run\n" in unit
     assert "EnvironmentFile=/etc/fleetwatch-agent/environment\n" in unit
-    assert "SupplementaryGroups=docker\n" in unit
+    assert (tmp_path / "etc/systemd/system/fleetwatch-agent.service.d/docker.conf").read_text() == "[Service]\nSupplementaryGroups=docker\n"
     assert "secret" not in unit
     assert str(tmp_path) not in unit
+    assert "@" not in re.sub("SystemCallFilter=.*", "", unit)
+    command = tmp_path / "usr/local/bin/fleetwatch-agent"
+    assert command.read_text() == '#!/bin/sh\nexec /usr/bin/python3 -I /usr/local/lib/fleetwatch-agent/fleetwatch-agent.pyz "$@"\n'
+    assert command.stat().st_mode & 0o777 == 0o755
+
+
+def test_installing_again_keeps_settings_and_queue_and_brings_the_new_file(hub, tmp_path):
+    _install(tmp_path, "--server", hub, "--token", "secret", "--node", "gpu-07", "--docker")
+    settings = tmp_path / "etc/fleetwatch-agent/environment"
+    settings.write_text(settings.read_text() + 'FLEETWATCH_FLUSH_S="60"\n')
+    waiting = tmp_path / "var/lib/fleetwatch-agent/00000000000000000001.batch"
+    waiting.parent.mkdir(parents=True)
+    waiting.write_bytes(b"batch")
+    package = tmp_path / "usr/local/lib/fleetwatch-agent/fleetwatch-agent.pyz"
+    package.write_bytes(b"an old agent")
+
+    result = _install(tmp_path)
+
+    assert result.returncode == 0, result.stderr
+    assert package.read_bytes() == agent_package.build()
+    assert f"it reports to {hub}" in result.stdout
+    assert sorted(settings.read_text().splitlines()) == [
+        'FLEETWATCH_FLUSH_S="60"', 'FLEETWATCH_NODE="gpu-07"', f'FLEETWATCH_SERVER="{hub}"', 'FLEETWATCH_TOKEN="secret"',
+    ]  # fmt: skip
+    assert settings.stat().st_mode & 0o777 == 0o600
+    assert waiting.read_bytes() == b"batch"
+    assert (tmp_path / "etc/systemd/system/fleetwatch-agent.service.d/docker.conf").is_file()
+
+
+def test_installing_again_with_another_token_changes_only_that(hub, tmp_path):
+    _install(tmp_path, "--server", hub, "--token", "secret", "--node", "gpu-07")
+
+    _install(tmp_path, "--token", "newer")
+
+    assert sorted((tmp_path / "etc/fleetwatch-agent/environment").read_text().splitlines()) == [
+        'FLEETWATCH_NODE="gpu-07"', f'FLEETWATCH_SERVER="{hub}"', 'FLEETWATCH_TOKEN="newer"',
+    ]  # fmt: skip
 
 
 def test_uninstalling_leaves_nothing_behind(hub, tmp_path):
@@ -139,10 +211,3 @@ def test_a_wrong_argument_is_one_clear_line_and_exit_2(tmp_path, arguments, sent
     assert result.returncode == 2
     assert sentence in result.stderr
     assert len(result.stderr.splitlines()) == 1
-
-
-def test_make_agent_writes_a_file_that_runs(tmp_path: Path) -> None:
-    agent_package.main(str(tmp_path / "dist"))
-
-    said = subprocess.run([str(tmp_path / "dist/fleetwatch-agent.pyz"), "--version"], capture_output=True, text=True, check=True)
-    assert said.stdout.startswith("fleetwatch-agent ")
