@@ -1,9 +1,13 @@
 """What an import of accounting says of jobs: a batch without windows, for no GPU."""
 
+import gzip
 import itertools
 
 import pytest
 
+from agent import config, wire
+from agent.history import import_file
+from agent.sender import Outcome, Verdict
 from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.services import node_by_name
 from fleetwatch.jobs.models import Job
@@ -121,3 +125,34 @@ def test_a_host_without_a_driver_still_tells_of_its_jobs():
     store(gpus=[], windows=NONE, host=host | {"start_ms": [T0 + 10_000]}, sequence=2, jobs=[job(state="RUNNING")])
 
     assert the_job().state == "RUNNING"
+
+
+def test_from_a_file_of_sacct_to_the_api(tmp_path, client, django_user_model):
+    path = tmp_path / "sacct.txt"
+    path.write_text(
+        "JobID|JobIDRaw|User|Account|State|Start|End|ReqTRES|AllocTRES|ExitCode\n"
+        "500_7|503|ann|nlp|OUT_OF_MEMORY|2026-11-20T09:00:00|2026-11-20T10:00:00|cpu=8,gres/gpu=2|cpu=8,gres/gpu=2|0:125\n"
+        "500_7.batch|503.batch||nlp|OUT_OF_MEMORY|2026-11-20T09:00:00|2026-11-20T10:00:00||cpu=8|0:125\n"
+    )
+    arguments = ["history", str(path), "--server", "http://hub", "--token", "t", "--node", "n1", "--cluster", "della"]
+
+    def deliver(payload):
+        stored = store_batch(node_by_name("n1"), wire.decode(gzip.decompress(payload)), payload, received_at=NOW)
+        return Outcome(Verdict.ACCEPTED, text=str(stored), status=200)
+
+    chosen = config.parse(arguments, {"HOME": str(tmp_path)})
+    for _ in range(2):
+        assert import_file(path, chosen, deliver) == 1
+    client.force_login(django_user_model.objects.create(username="vera", role="viewer"))
+    answer = client.get("/api/v1/jobs/slurm/della/503").json()
+
+    assert (answer["state"], answer["start_at"], answer["end_at"]) == ("OUT_OF_MEMORY", "2026-11-20T09:00:00Z", "2026-11-20T10:00:00Z")
+    assert (answer["user"], answer["team"], answer["restarts"]) == ("ann", "nlp", 0)
+    assert answer["labels"] == {
+        "requested_gpus": "2",
+        "requested_cpus": "8",
+        "allocated_gpus": "2",
+        "exit_code": "0:125",
+        "array_job": "500",
+        "array_task": "7",
+    }
