@@ -159,9 +159,10 @@ class Sampler:
             self._held = {end_ms: held for end_ms, held in self._held.items() if abs(end_ms - now_ms) <= 2 * self._window_ms}
 
     def has_finished(self, end_ms: int) -> bool:
-        """True when the window's processes and jobs were asked for, or nobody can be asked."""
+        """True when the window's processes and jobs were asked for, or no longer will be."""
         with self._mutex:
-            return end_ms in self._held or self._source is None
+            is_past = self._window_end_ms is not None and self._window_end_ms >= end_ms
+            return end_ms in self._held or is_past or self._source is None
 
     def take_events(self) -> List[Event]:
         """What happened since the last call."""
@@ -295,13 +296,12 @@ class Sampler:
 
     def _finish_until(self, end_ms: int) -> None:
         """At a new window: finishes the one before; also the one that was open when passes hung or the clock was set."""
-        before_ms, self._window_end_ms = self._window_end_ms, end_ms
-        if before_ms is None or end_ms == before_ms:
-            return
-        if end_ms != before_ms + self._window_ms:
+        before_ms = self._window_end_ms
+        if before_ms is not None and end_ms not in (before_ms, before_ms + self._window_ms):
             self.finish_window(before_ms + self._window_ms)
-        if end_ms > before_ms:
+        if before_ms is not None and end_ms > before_ms:
             self.finish_window(end_ms)
+        self._window_end_ms = end_ms
 
     def _refresh_gpus(self) -> None:
         gpus = self._source.gpus() if self._source is not None else []

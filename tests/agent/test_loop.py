@@ -30,6 +30,15 @@ def test_three_windows_make_one_batch_of_thirty_seconds(daemon):
     assert (sent.agent["source"], sent.agent["driver"], sent.agent["dropped_windows"]) == ("fake", "580.1", 0)
 
 
+def test_a_window_that_ended_before_the_first_reading_is_not_waited_for(daemon):
+    assert daemon.sampler.has_finished(START + 10_000)  # nothing is open yet: nobody can be asked
+
+    daemon.sampler.tick(START + 10_000)
+
+    assert daemon.sampler.has_finished(START + 10_000)
+    assert not daemon.sampler.has_finished(START + 20_000)
+
+
 def test_the_hub_may_ask_for_batches_of_another_length(daemon):
     daemon.pump.flush_s = 10
 
