@@ -308,6 +308,16 @@ def test_the_library_is_found_by_name_as_on_a_real_host(nvml_library, tmp_path):
     assert result.stdout == "580.95.05 1.0\n"
 
 
+def test_the_versions_of_nvml_and_cuda_are_told_where_the_driver_tells_them(driver):
+    driver.says("count 1")
+    source = driver.open()
+    assert source.versions() == {"NVML": "13.580.95", "CUDA": "13.1"}
+
+    driver.says("count 1", "err.nvmlSystemGetCudaDriverVersion_v2 999")
+
+    assert source.versions() == {}
+
+
 def test_without_the_library_the_sentence_says_so(tmp_path):
     code = "import sys; sys.modules['pynvml'] = None\nfrom agent.sources.nvml import NVMLSource\nNVMLSource()"
 

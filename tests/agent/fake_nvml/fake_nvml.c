@@ -108,6 +108,8 @@ const char *nvmlErrorString(ret_t code) {
 }
 
 ret_t nvmlSystemGetDriverVersion(char *text, unsigned int size) { GUARD(-1) snprintf(text, size, "580.95.05"); return OK; }
+ret_t nvmlSystemGetNVMLVersion(char *text, unsigned int size) { GUARD(-1) snprintf(text, size, "13.580.95"); return OK; }
+ret_t nvmlSystemGetCudaDriverVersion_v2(int *version) { GUARD(-1) *version = 13010; return OK; }
 ret_t nvmlDeviceGetCount_v2(unsigned int *count) { GUARD(-1) *count = (unsigned int)number("count", -1, 1); return OK; }
 
 ret_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, dev_t_ *device) {
