@@ -52,8 +52,8 @@ class Kmsg:
                 by_bus[bus] = gpu.uuid
         with self._mutex:
             records = self._records()
-        found = (_xid(record) for record in records)
-        return [Event(now_ms, "xid", by_bus.get(bus), code, text) for bus, code, text in (xid for xid in found if xid is not None)]
+        found = (xid for xid in map(_xid, records) if xid is not None)
+        return [Event(now_ms, "xid", by_bus.get(bus), code, text if bus in by_bus else _at(bus, text)) for bus, code, text in found]
 
     def close(self) -> None:
         """Nothing is followed afterwards."""
@@ -111,6 +111,11 @@ def bus_of(text: str) -> Optional[Bus]:
     except ValueError:
         return None
     return domain, bus, device
+
+
+def _at(bus: Bus, text: str) -> str:
+    """The text with the address of a card that the driver does not name."""
+    return "PCI %04x:%02x:%02x %s" % (*bus, text)
 
 
 def _xid(record: str) -> Optional[Tuple[Bus, int, str]]:

@@ -16,7 +16,7 @@ from agent.clock import Clock
 from agent.host import HostReader, own_rss_bytes
 from agent.reading import Event, GPUInfo, SourceStatus, Workload
 from agent.restart import ALIVE_S
-from agent.sampler import Observed, Sampler
+from agent.sampler import KEPT_MS, Observed, Sampler
 from agent.sender import Pump
 from agent.spool import Spool
 from agent.window import COUNTS_INTERVALS, GPUWindow, close_window
@@ -27,7 +27,7 @@ WINDOW_S = 10
 INTERVAL_MS = 1000
 GRACE_MS = int(COUNTS_INTERVALS * INTERVAL_MS) + 100  # until the reading after a window's end is surely there
 PATIENCE_MS = 5000  # for a sampler that is late with a window's processes
-LAG_MS = 60_000  # so far behind (a disk that hung), windows are closed one by one; beyond it the clock was set, or we slept
+LAG_MS = KEPT_MS  # so far behind (a disk that hung), windows are closed one by one; beyond it the clock was set, or we slept
 STUCK_S = 30.0
 REMIND_S = 600.0  # the same bug, at each second, is logged again after this long
 FAREWELL_S = 5.0  # for sending what waits before the exit

@@ -33,8 +33,8 @@ log = logging.getLogger("agent.sampler")
 FIRST_RETRY_S, LONGEST_RETRY_S = 5.0, 60.0
 Answer = TypeVar("Answer")
 # What no window has asked for is kept so long: a loop that waits for a slow disk catches up.
-KEPT_MS = 60_000
-MAX_READINGS, MAX_HELD, MAX_EVENTS, MAX_PASSES = 120, 12, 1000, 60
+KEPT_MS = 300_000
+MAX_READINGS, MAX_HELD, MAX_EVENTS, MAX_PASSES = 320, 32, 1000, 60
 DRIVER_KINDS = ("driver_missing", "driver_mismatch", "driver_ok")
 
 

@@ -196,20 +196,30 @@ def test_a_node_token_that_can_not_be_kept_still_serves(hub, tmp_path, caplog):
     assert "fw_own" not in caplog.text
 
 
-def refuse(listener):
-    """Waits for one client, who does not like the certificate."""
-    with contextlib.suppress(OSError):
-        listener.accept()
-
-
-def test_a_certificate_that_nobody_vouches_for_is_one_clear_line(tmp_path):
-    made = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1")
-    subprocess.run([*made, "-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem"], check=True, capture_output=True)
+@pytest.fixture
+def tls_hub(tmp_path):
+    """(address, file of its certificate) of a hub that nobody vouches for."""
+    made = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=hub")
+    files = ("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem")
+    subprocess.run([*made, *files], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
     listener = context.wrap_socket(socket.create_server(("127.0.0.1", 0)), server_side=True)
-    url = "https://127.0.0.1:%d" % listener.getsockname()[1]
-    threading.Thread(target=refuse, args=(listener,), daemon=True).start()
+
+    def serve():
+        with contextlib.suppress(OSError):
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b'HTTP/1.1 200 OK\r\n\r\n{"stored": 1}')
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield "https://127.0.0.1:%d" % listener.getsockname()[1], str(tmp_path / "cert.pem")
+    listener.close()
+
+
+def test_a_certificate_that_nobody_vouches_for_is_one_clear_line(tls_hub):
+    url, _ = tls_hub
 
     outcome = Sender(url, "t").send(PAYLOAD)
 
@@ -218,4 +228,9 @@ def test_a_certificate_that_nobody_vouches_for_is_one_clear_line(tmp_path):
         "the hub at %s/api/v1/batches has a certificate that is not trusted (self-signed certificate);"
         " its authority can be given as --ca-file" % url
     )
-    listener.close()
+
+
+def test_a_certificate_that_is_given_is_trusted(tls_hub):
+    url, certificate = tls_hub
+
+    assert Sender(url, "t", ca_file=certificate).send(PAYLOAD).verdict is Verdict.ACCEPTED

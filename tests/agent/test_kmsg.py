@@ -76,6 +76,14 @@ def test_what_is_an_xid(log, text, expected):
     assert told(kmsg.poll(START, [FIRST, SECOND])) == expected
 
 
+def test_a_card_that_the_driver_does_not_name_is_told_by_its_address(log):
+    kmsg = Kmsg(log.path)
+
+    log(xid("af:00", 79, ", GPU has fallen off the bus."))
+
+    assert kmsg.poll(START, [FIRST]) == [Event(START, "xid", None, 79, "PCI 0000:af:00 GPU has fallen off the bus.")]
+
+
 @pytest.mark.parametrize(("priority", "expected"), [(0, 1), (7, 1), (8, 0), (12, 0), (30, 0)])
 def test_what_a_process_wrote_into_the_log_is_no_xid(log, priority, expected):
     kmsg = Kmsg(log.path)

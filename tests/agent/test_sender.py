@@ -269,9 +269,10 @@ def test_a_pump_that_is_told_to_stop_stops_though_nothing_waits(hub, spool):
     assert not thread.is_alive()
 
 
-def test_a_certificate_nobody_vouches_for_is_refused(hub, spool):
+def test_a_hub_that_speaks_no_tls_is_refused_in_clear_words(hub, spool):
     put(spool, mapping())
     pump = Pump(spool, Sender(hub.url.replace("http:", "https:"), "a-token").send, flush_s=30)
 
     assert pump.step() > 0
     assert hub.requests == []
+    assert "does not speak TLS as it should" in pump.last.text
