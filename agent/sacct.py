@@ -11,6 +11,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from agent.errors import AgentError
 from agent.reading import Job
+from agent.wire import MAX_COUNT, MAX_TIME_MS
 from agent.workloads.slurm_lists import gpu_count
 from agent.workloads.slurm_records import FINAL, is_over, labels, text, whole, words
 
@@ -74,7 +75,8 @@ class Reader:
             if not line.strip():
                 continue
             row = dict(zip(columns, _cells(line.rstrip("\r"), columns, number)))
-            if not _STEP.fullmatch(row.get("jobid") or row["jobidraw"]) and not _NOT_YET.match(row.get("jobid", "")):
+            shown = row.get("jobid") or row.get("jobidraw") or ""
+            if not _STEP.fullmatch(shown) and not _NOT_YET.match(shown):
                 yield self._job_of_row(row, number), bool(row.get("restarts"))
 
     def _job_of_row(self, row: Mapping[str, str], number: int) -> Job:
@@ -89,7 +91,7 @@ class Reader:
             user=text(row.get("user")),
             account=text(row.get("account")),
             times=(self._moment(row, "submit", number), start_ms, end_ms if is_over(states) else None),
-            restarts=whole(row.get("restarts")) or 0,
+            restarts=min(whole(row.get("restarts")) or 0, MAX_COUNT),
             facts={
                 **labels(
                     partition=text(row.get("partition")),
@@ -119,15 +121,18 @@ class Reader:
         value = row.get(column, "").strip()
         if value in _NO_TIME:
             return None
-        if _ID.fullmatch(value):
-            return int(value) * 1000
         try:
-            if not _TIME.fullmatch(value):
-                raise ValueError
-            at = datetime.fromisoformat(value)
-        except ValueError:
-            raise HistoryError("line %d: %s is %.40r, expected a time such as 2026-11-03T09:00:00" % (number, column, value)) from None
-        return round(at.replace(tzinfo=self.zone, fold=fold).timestamp() * 1000)
+            if _ID.fullmatch(value):
+                at_ms = int(value) * 1000
+            elif _TIME.fullmatch(value):
+                at_ms = round(datetime.fromisoformat(value).replace(tzinfo=self.zone, fold=fold).timestamp() * 1000)
+            else:
+                at_ms = -1
+        except (ValueError, OverflowError):
+            at_ms = -1
+        if not 0 <= at_ms <= MAX_TIME_MS:
+            raise HistoryError("line %d: %s is %.40r, expected a time such as 2026-11-03T09:00:00" % (number, column, value))
+        return at_ms
 
 
 def _job_of_json(job: Mapping[str, Any], cluster: str) -> Job:
@@ -144,7 +149,7 @@ def _job_of_json(job: Mapping[str, Any], cluster: str) -> Job:
         user=text(job.get("user")) or text(_mapping(job.get("association")).get("user")),
         account=text(job.get("account")),
         times=(moments[0], moments[1], moments[2] if is_over(states) else None),
-        restarts=whole(job.get("restart_cnt")) or 0,
+        restarts=min(whole(job.get("restart_cnt")) or 0, MAX_COUNT),
         facts={
             **labels(
                 partition=text(job.get("partition")),

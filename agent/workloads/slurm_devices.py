@@ -8,7 +8,7 @@ hours from one job to another.
 import re
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from agent.reading import GPUInfo
+from agent.reading import GPUInfo, SchedulerError
 from agent.workloads.slurm_lists import hosts, split
 
 MAX_BYTES = 1024 * 1024
@@ -20,7 +20,10 @@ _MINOR = re.compile(r"/dev/nvidia(\d+)$")
 
 
 def minors(gres_conf: str, nodes: Sequence[str]) -> Optional[List[int]]:
-    """Minor numbers by Slurm's index, from the File lines that are this node's; None where Slurm finds the GPUs itself."""
+    """Minor numbers by Slurm's index, from the File lines that are this node's; None where Slurm finds the GPUs itself.
+
+    Raises SchedulerError for a line whose files can't be counted.
+    """
     found: List[int] = []
     for line in gres_conf.replace("\\\n", " ").splitlines():
         pairs = {name.lower(): value.strip('"') for name, value in _PAIR.findall(line.partition("#")[0])}
@@ -60,8 +63,11 @@ def _is_ours(names: Optional[str], nodes: Sequence[str]) -> bool:
 
 
 def _minors_of(files: str) -> List[int]:
-    """The minor numbers of `/dev/nvidia[0-3]`; of MultipleFiles only the GPU's own file has one."""
-    matches = [_MINOR.match(path) for part in split(files) for path in hosts(part)]
+    """The minor numbers of `/dev/nvidia[0-3]`; of MultipleFiles only the GPU's own file has one. Raises SchedulerError."""
+    try:
+        matches = [_MINOR.match(path) for part in split(files) for path in hosts(part)]
+    except ValueError as error:
+        raise SchedulerError("gres.conf names the files %.80r, which is no list" % files) from error
     return [int(match.group(1)) for match in matches if match is not None]
 
 

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
+from agent.wire import MAX_COUNT
 from agent.workloads.slurm_lists import gpu_count, grants, hosts
 
 # Flags that stand beside a state; what is left is the state itself.
@@ -102,7 +103,7 @@ def from_json(job: Mapping[str, Any], nodes: Sequence[str]) -> Record:
         submit_ms=_epoch_ms(job.get("submit_time")),
         start_ms=_epoch_ms(job.get("start_time")),
         end_ms=_epoch_ms(job.get("end_time")) if is_over(states) else None,
-        restarts=whole(job.get("restart_cnt")) or 0,
+        restarts=min(whole(job.get("restart_cnt")) or 0, MAX_COUNT),
         gres=_gres_here(job, nodes),
         sluid=text(job.get("sluid")),
         labels=labels(
@@ -142,7 +143,7 @@ def from_text(record: str, *, name: str, nodes: Sequence[str]) -> Record:
         submit_ms=utc_ms(known.get("SubmitTime", "")),
         start_ms=utc_ms(known.get("StartTime", "")),
         end_ms=utc_ms(known.get("EndTime", "")) if is_over(states) else None,
-        restarts=_number(known.get("Restarts", "")) or 0,
+        restarts=min(_number(known.get("Restarts", "")) or 0, MAX_COUNT),
         gres=_gres_in_groups(rest, nodes),
         sluid=_absent(known.get("SLUID", "") or first.get("SLUID", "")),
         labels=labels(
@@ -235,9 +236,10 @@ def text(value: Any) -> str:
 def utc_ms(stamp: str) -> Optional[int]:
     """A time as Slurm prints it in UTC, `2026-11-03T09:00:00`, in milliseconds; None for Unknown and N/A."""
     try:
-        return calendar.timegm(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S")) * 1000
+        seconds = calendar.timegm(time.strptime(stamp, "%Y-%m-%dT%H:%M:%S"))
     except ValueError:
         return None
+    return seconds * 1000 if 0 < seconds < NO_VALUE else None
 
 
 def _epoch_ms(value: Any) -> Optional[int]:

@@ -1,6 +1,6 @@
 import pytest
 
-from agent.reading import GPUInfo
+from agent.reading import GPUInfo, SchedulerError
 from agent.workloads import slurm_devices
 from agent.workloads.slurm_lists import MAX_HOSTS, Grant, gpu_count, grants, hosts, indices, split
 
@@ -125,6 +125,11 @@ def test_with_autodetect_the_index_is_the_order_on_the_bus_and_with_files_the_mi
 )
 def test_gres_conf_says_whether_files_or_the_bus_count(conf, expected):
     assert slurm_devices.minors(conf, ["n01"]) == expected
+
+
+def test_files_that_are_no_list_are_an_error():
+    with pytest.raises(SchedulerError, match="no list"):
+        slurm_devices.minors("Name=gpu File=/dev/nvidia[0-x]\n", ["n01"])
 
 
 def test_mig_instances_stand_where_their_gpu_stood():
