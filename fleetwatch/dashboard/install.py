@@ -1,4 +1,4 @@
-"""The line that people paste on a GPU host."""
+"""The lines that people paste on a GPU host."""
 
 from django.conf import settings
 
@@ -8,3 +8,13 @@ from fleetwatch.ingest import agent_package
 def install_command(token: str) -> str:
     """Installs an agent from this server and lets it in by an enrolment or agent token."""
     return agent_package.install_command(settings.PUBLIC_URL, token)
+
+
+def upgrade_command() -> str:
+    """Brings this server's agent to a host that has one: token, settings and queue stay."""
+    return agent_package.upgrade_command(settings.PUBLIC_URL)
+
+
+def agent_version() -> str:
+    """Of the agent that this server hands out."""
+    return agent_package.version()

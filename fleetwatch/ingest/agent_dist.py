@@ -77,7 +77,7 @@ def deb() -> bytes:
         made = Path(scratch) / "made.deb"
         # no threads, no zstd: the same bytes on every machine, and readable by old dpkg
         command = ["dpkg-deb", "--root-owner-group", "-Zgzip", "--build", str(tree), str(made)]
-        environment = {"PATH": os.environ.get("PATH", os.defpath), "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C"}
+        environment = {"PATH": os.defpath, "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C"}
         subprocess.run(command, check=True, capture_output=True, env=environment)
         return made.read_bytes()
 

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.selectors import Scope, Totals
 from fleetwatch.costs.totals import nothing
-from fleetwatch.dashboard import maps, selectors, words
+from fleetwatch.dashboard import agents, install, maps, selectors, words
 from fleetwatch.dashboard.charts import METRICS
 from fleetwatch.dashboard.lines import GPULine
 from fleetwatch.dashboard.period import read_period
@@ -30,6 +30,16 @@ class NodeLine:
 
     machine: Machine
     totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLine:
+    """A node's agent beside the one that this hub hands out; lag_ms None: never heard."""
+
+    lag_ms: int | None
+    is_older: bool
+    hub_version: str
+    upgrade_command: str
 
 
 @require_GET
@@ -69,9 +79,21 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
         "totals": costs.totals(period.interval, scope=scope),
         "gpus": [GPULine(gpu, by_gpu.get(gpu.uuid, nothing()), bands[gpu.pk]) for gpu in gpus],
         "jobs": [(jobs.get(group.key), group) for group in groups],
+        "agent": _agent(found),
+        "unread": agents.unread_of((_label(gpu), gpu.unread) for gpu in gpus if gpu.retired_ms is None),
         "events": HealthEvent.objects.filter(node=found).select_related("gpu").order_by("-at_ms")[:EVENTS],
     }
     return render(request, "dashboard/node.html", period.context("fleet", **context))
+
+
+def _agent(node: Node) -> AgentLine:
+    hub = install.agent_version()
+    lag_ms = agents.lag_ms(node.last_received_at, node.last_ms)
+    return AgentLine(lag_ms, agents.is_older(node.agent.get("version"), hub), hub, install.upgrade_command())
+
+
+def _label(gpu: GPU) -> str:
+    return gpu.uuid if gpu.index is None else str(gpu.index)
 
 
 @require_GET
@@ -88,6 +110,7 @@ def gpu(request: HttpRequest, uuid: str) -> HttpResponse:
         "processes": selectors.processes(found),
         "events": HealthEvent.objects.filter(gpu=found).order_by("-at_ms")[:EVENTS],
         "charts": [(name, metric.title) for name, metric in METRICS.items()],
+        "unread": agents.unread_of([(found.uuid, found.unread)]),
         "instances": list(found.instances.order_by("index", "uuid")),
     }
     return render(request, "dashboard/gpu.html", period.context("fleet", **context))

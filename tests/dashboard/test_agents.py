@@ -1,0 +1,117 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from fleetwatch.dashboard import agents
+from fleetwatch.dashboard.agents import Unread
+from fleetwatch.ingest import agent_package
+from fleetwatch.lib.intervals import to_ms
+from tests.dashboard import factories
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("received_at", "last_ms", "lag_ms"),
+    [
+        (NOW, to_ms(NOW) - 4_000, 4_000),
+        (NOW, to_ms(NOW) - 86_400_000, 86_400_000),  # a day's queue is worked off
+        (NOW, to_ms(NOW) + 500, 0),  # the agent's clock is a little ahead
+        (None, to_ms(NOW), None),
+        (NOW, None, None),
+    ],
+)
+def test_the_lag_is_from_a_windows_end_to_its_arrival(received_at, last_ms, lag_ms):
+    assert agents.lag_ms(received_at, last_ms) == lag_ms
+
+
+@pytest.mark.parametrize(
+    ("version", "than", "older"),
+    [
+        ("1.0.0", "1.0.0", False),
+        ("1.0.9", "1.0.10", True),  # numbers, not text
+        ("0.9.0", "1.0.0", True),
+        ("1.0.1", "1.0.0", False),
+        ("1.0.0-dirty", "2.0.0", False),  # what can't be compared is not accused
+        (None, "1.0.0", False),
+        (7, "1.0.0", False),
+        ("", "1.0.0", False),
+    ],
+)
+def test_an_older_version_is_told_by_its_numbers(version, than, older):
+    assert agents.is_older(version, than) is older
+
+
+def test_metrics_refused_alike_are_one_row():
+    rows = agents.unread_of(
+        [
+            ("0", {"tensor_active": "not_supported", "sm_active": "not_supported", "memory_temperature_c": "error"}),
+            ("1", {"tensor_active": "not_supported", "sm_active": "not_supported"}),
+        ]
+    )
+
+    assert rows == [
+        Unread("this GPU or its driver does not tell it", ["sm_active", "tensor_active"], "all"),
+        Unread("the driver answers with an error", ["memory_temperature_c"], "0"),
+    ]
+
+
+def test_a_reason_that_a_newer_agent_gives_is_shown_as_it_is():
+    assert agents.unread_of([("0", {"power_w": "asleep_too_long"})]) == [Unread("asleep too long", ["power_w"], "all")]
+
+
+def test_nothing_refused_is_nothing_to_show():
+    assert agents.unread_of([("0", {}), ("1", {})]) == []
+
+
+@pytest.mark.django_db
+def test_the_nodes_page_tells_lag_queue_losses_and_what_is_not_read(admin):
+    node = factories.node(
+        last_ms=to_ms(factories.NOW) - 7_200_000,
+        agent={
+            "version": "1.0.0",
+            "driver": "580.159.04",
+            "source": "nvml",
+            "spool_bytes": 3_145_728,
+            "dropped_windows": 12,
+            "rss_bytes": 27_262_976,
+        },
+    )
+    factories.gpu(node, index=0, unread={"sm_active": "no_permission"})
+    factories.gpu(node, index=1)
+
+    page = " ".join(admin.get("/nodes/node-001").content.decode().replace("\xa0", " ").split())
+
+    assert "<dt>Lag</dt><dd>2 h " in page
+    assert "<dt>Waiting on disk</dt><dd>3.0 MB</dd>" in page
+    assert '<dt>Lost windows</dt><dd><span class="up">12</span>' in page
+    assert "<dt>Memory</dt><dd>26.0 MB</dd>" in page
+    assert (
+        '<td>the agent may not ask: it needs the rights of its systemd unit, or root</td><td><code>sm_active</code> </td><td class="nowrap">0</td>'
+        in page
+    )
+
+
+@pytest.mark.django_db
+def test_an_agent_older_than_the_hubs_is_told_with_the_line_that_upgrades_it(admin, settings):
+    settings.PUBLIC_URL = "https://hub.example"
+    factories.gpu(factories.node(agent={"version": "0.1.0"}))
+    factories.gpu(factories.node("node-002", agent={"version": agent_package.version()}))
+
+    old, new = (admin.get(f"/nodes/{name}").content.decode() for name in ("node-001", "node-002"))
+
+    assert f"older than the hub's {agent_package.version()}" in old
+    assert "curl -fsSL https://hub.example/agent/install.sh | sudo sh</code>" in old
+    assert "older than" not in new
+    assert "install.sh" not in new
+
+
+@pytest.mark.django_db
+def test_what_another_sender_does_not_tell_is_not_told(admin):
+    factories.gpu(factories.node(agent={}, last_received_at=None))
+
+    page = admin.get("/nodes/node-001").content.decode()
+
+    assert "<dt>Lag</dt><dd>–</dd>" in page
+    assert "<dt>Waiting on disk</dt><dd>not told</dd>" in page
+    assert "<dt>Lost windows</dt><dd>not told</dd>" in page
