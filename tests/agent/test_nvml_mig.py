@@ -24,6 +24,7 @@ def test_instances_follow_their_gpu_with_their_own_memory_and_sms(driver):
     assert (large.uuid, large.parent_uuid, large.mig_profile, large.sm_count) == (LARGE, CARD, "3g.40gb", 60)
     assert (small.memory_total_bytes, large.memory_total_bytes) == (9856 * 2**20, 40192 * 2**20)
     assert (small.model, small.bus_id, small.power_limit_w) == (card.model, card.bus_id, None)
+    assert (card.gpu_instance, small.gpu_instance, large.gpu_instance) == (None, 7, 2)
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ def _instance(parent: GPUInfo, capabilities: Capabilities, mig: Any, *, uuid: st
     name = ask("mig_profile", "nvmlDeviceGetName", mig)
     for column in NOT_PER_INSTANCE:
         capabilities.shut(column, "not_supported", until_ms=FOREVER_MS)
+    gpu, compute = ask("gpu_instance", "nvmlDeviceGetGpuInstanceId", mig), ask("compute_instance", "nvmlDeviceGetComputeInstanceId", mig)
     info = GPUInfo(
         uuid=uuid,
         index=index,
@@ -99,8 +100,8 @@ def _instance(parent: GPUInfo, capabilities: Capabilities, mig: Any, *, uuid: st
         persistence=parent.persistence,
         bus_id=parent.bus_id,
         minor=parent.minor,
+        gpu_instance=gpu,
     )
-    gpu, compute = ask("gpu_instance", "nvmlDeviceGetGpuInstanceId", mig), ask("compute_instance", "nvmlDeviceGetComputeInstanceId", mig)
     return Instance(mig, info, gpu, compute, capabilities)
 
 
