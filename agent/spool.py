@@ -78,6 +78,7 @@ class Spool:
         self._store = Store(self._folder)
         self._drafted = 0
         self._has_jumped = False
+        self._done: List[Path] = []  # what only keeps a number until the state is saved
         self._lock_file: Optional[IO[str]] = None
         self._state = State(spool_id=uuid.uuid4().hex)
         try:
@@ -236,10 +237,13 @@ class Spool:
             return
         self._forget(name)
 
-    def _rewrite(self, name: str, frames: Sequence[Entry]) -> None:
+    def _rewrite(self, name: str, frames: Sequence[Entry]) -> bool:
+        """True once the file holds these batches; False where they are held in memory only."""
         content = b"".join(frame(entry) for entry in frames)
-        if not self._store.write(name, content):
+        is_written = self._store.write(name, content)
+        if not is_written:
             self._store.hold(name, content)
+        return is_written
 
     def _forget(self, name: str) -> None:
         """Deletes the file. The last one on disk is emptied and renamed first, which a full disk allows too: until the state is
@@ -247,10 +251,11 @@ class Spool:
         if not self._store.is_last_on_disk(name):
             self._store.remove(name)
             return
-        path = self._folder / name
+        path, done = self._folder / name, (self._folder / name).with_suffix(_DONE)
+        self._done.append(done)
         try:
-            os.replace(path, path.with_suffix(_DONE))
-            os.truncate(path.with_suffix(_DONE), 0)
+            os.replace(path, done)
+            os.truncate(done, 0)
         except OSError as error:
             self._store.say(error)
         self._store.forget(name)
@@ -301,10 +306,11 @@ class Spool:
         """On a disk that takes nothing the old state stays: the files' names still carry the sequence."""
         try:
             write_safely(self._folder / "state.json", json.dumps(asdict(self._state)).encode())
-            for done in self._folder.glob("*" + _DONE):
-                done.unlink()
         except OSError as error:
             self._store.say(error)
+            return
+        while self._done:
+            remove_if_possible(self._done.pop())
 
     def _recover(self) -> None:
         """Finds the files that wait, after whatever killed the process before us."""
@@ -313,6 +319,7 @@ class Spool:
         used = [path for path in self._folder.iterdir() if path.suffix in (_WAITS, _DONE) and path.stem.isdigit()]
         for path in used:
             self._state.next_sequence = max(self._state.next_sequence, int(path.stem) + 1)
+        self._done = [path for path in used if path.suffix == _DONE]
         for path in sorted(path for path in used if path.suffix == _WAITS):
             self._store.add(path.name, path.stat().st_size)
 
@@ -327,11 +334,10 @@ class Spool:
             return
         entries = unframe(path.read_bytes(), is_torn=True)
         if entries and entries[0].sequence >= self._state.next_sequence:
-            name, content = _name(entries[-1].sequence), b"".join(frame(entry) for entry in entries)
-            if not self._store.write(name, content):
-                self._store.hold(name, content)
             self._state.next_sequence = entries[-1].sequence + 1
             log.info("windows of a killed agent taken up windows=%d", sum(entry.windows for entry in entries))
+            if not self._rewrite(_name(entries[-1].sequence), entries):
+                return  # the draft stays the only copy on disk
         remove_if_possible(path)
 
     def _clear_draft(self) -> None:

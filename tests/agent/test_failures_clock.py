@@ -1,7 +1,10 @@
 """What clocks do to the agent; the list is in test_failures."""
 
+import time
+
 import pytest
 
+from agent.clock import elapsed_s
 from agent.reading import Reading
 from tests.agent.daemon import Daemon, of_first_gpu
 from tests.agent.factories import START
@@ -12,6 +15,10 @@ def daemon(tmp_path):
     daemon = Daemon(tmp_path / "spool")
     yield daemon
     daemon.spool.close()
+
+
+def test_durations_are_the_boot_clocks_which_goes_on_through_a_suspend():
+    assert elapsed_s() == pytest.approx(time.clock_gettime(time.CLOCK_BOOTTIME), abs=5)
 
 
 def test_the_clock_set_an_hour_ahead_skips_the_hour_and_begins_a_new_batch(daemon):

@@ -203,6 +203,20 @@ def test_a_long_queue_is_emptied_without_looking_at_all_of_it_each_time(tmp_path
     assert (len(shelf), shelf.size_bytes) == (0, 0)
 
 
+def test_the_folder_is_not_listed_again_though_every_batch_drops_another(tmp_path, monkeypatch):
+    spool = open_spool(tmp_path, max_bytes=3 * 34)
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, lambda *_: pytest.fail("a folder of a hundred thousand batches would be read each time"))
+
+    for number in range(6):
+        put(spool, "%010d" % number)
+
+    assert spool.dropped_windows == 3
+    monkeypatch.undo()
+    assert len(drain(spool)) == 3
+    assert not list(tmp_path.glob("*.done"))
+
+
 # The draft: windows that were closed and not yet put in
 
 
@@ -288,6 +302,20 @@ def test_a_draft_that_the_disk_does_not_take_is_no_trouble(tmp_path, disk, monke
     monkeypatch.undo()
     put(spool, "b")
     assert drain(spool) == ["b"]
+
+
+def test_a_draft_that_can_not_become_a_file_is_sent_and_stays_for_the_next_process(tmp_path, disk):
+    spool = open_spool(tmp_path)
+    draft(spool, "b")
+    killed(spool)
+    disk.error = errno.ENOSPC
+
+    again = open_spool(tmp_path)
+    assert again.peek() == Entry(0, 1, b"b")
+    killed(again)
+    disk.error = None
+
+    assert open_spool(tmp_path).peek() == Entry(0, 1, b"b")  # by the same name, which the hub knows
 
 
 def test_batches_from_memory_that_reached_the_disk_are_found_in_order_after_a_kill(tmp_path, disk):
