@@ -48,7 +48,7 @@ def certificate(folder: Path) -> None:
 
 
 class AcceptingHub:
-    """Answers 200 to everything; `bytes` is what its connections carried, `batches` how many came."""
+    """Answers 200 to everything; `carried_bytes` is what its connections carried, `batches` how many came."""
 
     def __init__(self, folder: Path) -> None:
         self.batches = self.last_windows = self.last_bytes = 0
@@ -81,7 +81,7 @@ class AcceptingHub:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     @property
-    def bytes(self) -> int:
+    def carried_bytes(self) -> int:
         return sum(self._carried.values())
 
     def take(self, body: bytes) -> None:

@@ -71,7 +71,7 @@ class Scraper:
     """Prometheus' part: asks the exporter each 10 s over one kept connection, compressed."""
 
     def __init__(self, port: int) -> None:
-        self._port, self._stop, self.bytes = port, threading.Event(), 0
+        self._port, self._stop, self.carried_bytes = port, threading.Event(), 0
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
@@ -79,7 +79,7 @@ class Scraper:
         while not self._stop.wait(SCRAPE_S):
             connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"})
             connection.getresponse().read()
-            self.bytes = transferred_bytes(connection.sock)
+            self.carried_bytes = transferred_bytes(connection.sock)
 
     def stop(self) -> None:
         self._stop.set()
@@ -144,10 +144,9 @@ def run(folder: Path, seconds: int) -> None:
         scraper = Scraper(port)
     try:
         time.sleep(WARM_UP_S)
-        began = {name: hub.bytes for name, hub in hubs.items()} | {PEER: scraper.bytes if scraper else 0}
-        batches = {name: hub.batches for name, hub in hubs.items()}
+        began, batches = carried(hubs, scraper), {name: hub.batches for name, hub in hubs.items()}
         found = measure(subjects, seconds)
-        wire = {name: hub.bytes - began[name] for name, hub in hubs.items()} | {PEER: (scraper.bytes if scraper else 0) - began[PEER]}
+        wire = {name: count - began[name] for name, count in carried(hubs, scraper).items()}
         show(found, {name: count * DAY_S / seconds for name, count in wire.items()})
         for name, hub in hubs.items():
             print(
@@ -164,6 +163,11 @@ def run(folder: Path, seconds: int) -> None:
             scraper.stop()
         for hub in hubs.values():
             hub.close()
+
+
+def carried(hubs: dict[str, AcceptingHub], scraper: Scraper | None) -> dict[str, int]:
+    """Bytes that went over the wire so far, by name."""
+    return {name: hub.carried_bytes for name, hub in hubs.items()} | {PEER: scraper.carried_bytes if scraper else 0}
 
 
 def show(found: dict[str, dict[str, float]], per_day: dict[str, float]) -> None:
