@@ -39,8 +39,8 @@ class HPCFiles:
         self._gpustat, self._dcgm = gpustat, tuple(dcgm)
 
     def are_here(self) -> bool:
-        """Whether a prolog writes such files on this host."""
-        return any(os.path.isdir(folder) for folder in (self._gpustat, *self._dcgm))
+        """Whether a prolog has written such a file on this host: an exporter makes its folder also where nobody fills it."""
+        return bool(self.read())
 
     def read(self) -> List[Claim]:
         """Every claim, jobstats' first; where both folders name a GPU they agree, or the prolog is wrong."""

@@ -5,6 +5,7 @@ import pytest
 
 from agent.workloads import slurm_door
 from agent.workloads.detect import LATER_S, SETTLED_S, SOON_S, Finder, Place
+from agent.workloads.hpc_files import HPCFiles
 from tests.agent import fake_proc
 
 PLACE = Place("gpu-07", "della")
@@ -122,3 +123,13 @@ def test_slurm_is_here_where_its_daemon_runs_and_can_be_asked(tmp_path, monkeypa
     monkeypatch.setenv("PATH", str(tmp_path))
 
     assert slurm_door.is_here(Place("n", proc_root=str(root))) is is_here
+
+
+def test_slurms_files_are_here_once_a_prolog_wrote_one_not_where_the_folder_stands_empty(tmp_path):
+    files = HPCFiles(str(tmp_path / "gpustat"), [str(tmp_path / "dcgm")])
+    (tmp_path / "dcgm").mkdir()
+
+    assert not files.are_here()
+
+    (tmp_path / "dcgm" / "0").write_text("4711\n")
+    assert files.are_here()
