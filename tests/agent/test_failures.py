@@ -4,32 +4,33 @@ Where a test is: here, or in test_failures_hub (hub:), test_failures_clock (cloc
 
 | what breaks | what the agent does | test |
 |---|---|---|
-| hub down for a day | keeps order and everything, asks at most once a minute, catches up | hub: a_hub_that_is_down_for_a_day |
-| hub answers slowly | waits 30 s, then keeps the batch | hub: a_hub_that_answers_too_late, drips_its_answer |
-| hub answers garbage | keeps the batch, says so in one line | hub: an_answer_that_is_garbage; test_sender: a_200_that_is_not_the_hubs |
-| 422 poison | set aside in a file that is named, 100 at most | hub: poison; test_sender: what_can_never_be_accepted |
-| 413 | split, down to one window | test_sender: a_batch_too_large, one_window_that_is_too_large |
+| hub down for a day | keeps all of it and its order, asks at most once a minute, catches up | hub: a_hub_that_is_down_for_a_day |
+| hub slow, or dripping | waits 30 s, then keeps the batch | hub: answers_within_its_time, answers_too_late, drips_its_answer |
+| hub answers garbage | keeps the batch, says so in one line | hub: an_answer_that_is_garbage; test_sender: a_200_that_is_not |
+| 422 poison | set aside in a file that the log names, 100 at most | hub: poison; test_sender: what_can_never_be_accepted |
+| 413 | split, down to one window | test_sender: a_batch_too_large, one_window; hub: too_large_and_damaged |
 | 401, 403: revoked | kept, asked once a minute, said once; a new token in its file is taken | hub: a_new_token; test_sender |
 | 429, 503 with Retry-After | obeyed, an hour at most | test_sender: retry_after |
-| TLS certificate wrong | one clear line | hub: a_certificate_that_nobody_vouches_for |
+| TLS certificate wrong | one clear line | hub: a_certificate; test_sender: speaks_no_tls |
 | disk spool at its cap | the oldest go, counted | test_spool: at_the_cap |
-| disk full, read-only, failing, also at the start | goes on in memory (4 MiB), says so once | test_store |
-| spool file damaged, torn, unreadable, gone | set aside or passed over, the rest goes on | test_spool: damaged, torn, passed_over |
-| kill -9 of the daemon | loses the open window only | here: kill_9; test_spool: a_draft |
-| power cut | loses what is not yet a batch | documented in agent/spool.py: fsync before append returns |
-| reboot | a new boot_id, its own start | test_spool: a_reboot, a_lost_spool |
-| clock set: 1 h ahead, 1 h back, a little | no window twice, no batch over hours, no reading in another hour | clock: the_clock |
-| suspend | nothing claimed for the sleep | clock: a_suspend |
-| driver call hangs | said after 30 s, host goes on; readings go on afterwards | here: a_call_that_hangs |
-| driver changed under the agent | told, flushed, the process replaces itself, at most once a minute | here: a_changed_driver |
+| disk full, read-only, failing, also at the start | goes on in memory (4 MiB), says so once | test_store: a_disk_that, the_memory |
+| disk that hangs | five minutes are caught up with | clock: a_loop_that_waited |
+| spool file torn, damaged, unreadable, deleted | set aside or passed over, the rest goes on | test_spool: torn, damaged; test_store: passed_over |
+| kill -9 of the daemon | loses the open window only, doubles nothing | here: kill_9; test_store: draft; test_spool: kill_9 |
+| power cut | loses what is not yet a batch: fsync before append returns | told in agent/spool.py |
+| reboot | a new boot_id, with its own start | test_spool: a_reboot; test_store: after_a_reboot |
+| clock set an hour ahead or back, drifting | nothing mixed, no batch over hours, no window lost | clock: the_clock, an_allocation |
+| suspend | claims nothing for the sleep | clock: a_suspend, durations |
+| driver call hangs | told after 30 s, the host goes on; readings go on afterwards | here: a_call_that_hangs, took_longer |
+| driver upgraded under the agent | told, flushed, replaces itself, at most once a minute | here: a_changed_driver, replaces_itself |
 | driver away, and back | told once each, tried after 5 to 60 s | test_loop: a_driver_that_is_missing, comes_back |
-| GPU lost | the others go on | test_loop: one_gpu_that_can_not_be_read; here: a_gpu_that_was_reset |
-| hot-plug, MIG reconfiguration | batches never speak of GPUs they do not list | here: hot_plug, mig; test_loop: a_batch_never_speaks |
-| operator needs the driver released | SIGUSR1, for --release-min | here: released |
-| XID that NVML missed | the kernel's log | test_kmsg |
+| GPU lost, reset | the others go on; told well again | test_loop: one_gpu; here: a_gpu_that_was_reset |
+| hot-plug, MIG reconfiguration | a batch never speaks of GPUs it does not list | here: hot_plug, mig; test_loop: never_speaks |
+| operator needs the driver | SIGUSR1 lets go of it for --release-min | here: released, sigusr1 |
+| XID that NVML missed | read from the kernel's log, told once | test_kmsg |
 | a bug in one reading, in the jobs or in a window | the rest goes on, logged once | here: a_bug, a_window_that_fails |
 | a fact that can't be written | the windows go without it | here: a_job_that_can_not_be_written, a_value |
-| the agent itself, over a day | does not grow | here: nothing_grows |
+| a day of the agent's own life | it does not grow | here: nothing_grows |
 """
 
 import logging

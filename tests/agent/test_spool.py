@@ -1,4 +1,3 @@
-import os
 import shutil
 import subprocess
 import sys
@@ -78,11 +77,11 @@ def test_everything_survives_a_restart(tmp_path):
     assert drain(again) == ["b", "c"]
 
 
-def test_a_sequence_is_never_given_twice_though_nothing_waits(tmp_path):
+def test_a_sequence_is_never_given_twice_though_nothing_waits_and_the_agent_was_killed(tmp_path):
     spool = open_spool(tmp_path)
     put(spool, "a")
     drain(spool)
-    spool.close()
+    spool._lock_file.close()
 
     assert put(open_spool(tmp_path), "b") == 1
 

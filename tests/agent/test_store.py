@@ -97,6 +97,18 @@ def test_a_number_that_was_given_in_memory_is_not_given_again_by_a_process_that_
     assert in_memory[1] == in_memory[0] + 1
 
 
+def test_the_last_number_on_disk_is_not_given_again_though_more_waits_in_memory(tmp_path, disk):
+    spool = open_spool(tmp_path)
+    put(spool, "a")
+    disk.error = errno.ENOSPC
+    put(spool, "b")
+    disk.error = None
+    spool.ack(0)
+    spool._lock_file.close()  # killed
+
+    assert put(open_spool(tmp_path), "c") > 0
+
+
 def test_the_memory_is_bounded_the_oldest_there_go_and_are_counted(tmp_path, disk, monkeypatch):
     monkeypatch.setattr(store, "MEMORY_BYTES", 3 * 34)  # a header of 24 bytes and ten of payload, three times
     spool = open_spool(tmp_path)
