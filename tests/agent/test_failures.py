@@ -15,7 +15,7 @@ Where a test is: here, or in test_failures_hub (hub:), test_failures_clock (cloc
 | disk spool at its cap | the oldest go, counted | test_spool: at_the_cap |
 | disk full, read-only, failing, also at the start | goes on in memory (4 MiB), says so once | test_store: a_disk_that, the_memory |
 | disk that hangs | five minutes are caught up with | clock: a_loop_that_waited |
-| spool file torn, damaged, unreadable, deleted | set aside or passed over, the rest goes on | test_spool: torn, damaged; test_store: passed_over |
+| spool file torn, damaged, deleted | set aside or passed over, the rest goes on | test_spool: torn, damaged; test_store: passed_over |
 | kill -9 of the daemon | loses the open window only, doubles nothing | here: kill_9; test_store: draft; test_spool: kill_9 |
 | power cut | loses what is not yet a batch: fsync before append returns | told in agent/spool.py |
 | reboot | a new boot_id, with its own start | test_spool: a_reboot; test_store: after_a_reboot |
