@@ -1,4 +1,4 @@
-"""The web process: granian loads `application` from here."""
+"""The web process: granian loads `application` from here. Batches meet the door before Django."""
 
 import os
 
@@ -6,4 +6,8 @@ from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleetwatch.settings")
 
-application = get_wsgi_application()
+_django = get_wsgi_application()
+
+from fleetwatch.ingest.door import Door  # noqa: E402 - models load only once Django is set up
+
+application = Door(_django)

@@ -1,6 +1,6 @@
 """One batch, from the door to the tables: all of it in one transaction, or nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,7 +13,6 @@ from fleetwatch.inventory.extents import newest_ms, oldest_ms
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.moves import ForeignGPUError
 from fleetwatch.jobs import services as jobs
-from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import held_by_node
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span, clip
@@ -52,7 +51,7 @@ def store_batch(node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None
     offset_ms = telemetry.clock_offset(node.pk, batch.boot_id, measured_ms)
     if not telemetry.record_sequence(node, batch, offset_ms=offset_ms):
         return Stored(0, 1)
-    quarantined = _is_quarantined(batch, offset_ms=offset_ms, received_at=received_at)
+    quarantined = is_quarantined(batch, offset_ms=offset_ms, received_at=received_at)
     if quarantined:
         log.warning("batch quarantined", node=node.name, sequence=batch.sequence, newest_ms=newest_ms(batch, offset_ms=offset_ms))
     else:
@@ -61,7 +60,7 @@ def store_batch(node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None
     return Stored(len(batch.windows["start_ms"]), 0)
 
 
-def _is_quarantined(batch: Batch, *, offset_ms: int, received_at: datetime) -> bool:
+def is_quarantined(batch: Batch, *, offset_ms: int, received_at: datetime) -> bool:
     """Whether the batch's clock can't be right: it is kept, but nothing is concluded from it."""
     newest, oldest = newest_ms(batch, offset_ms=offset_ms), oldest_ms(batch, offset_ms=offset_ms)
     if newest is None or oldest is None:
@@ -73,10 +72,8 @@ def _store_facts(node: Node, batch: Batch, *, offset_ms: int, received_at: datet
     """Writes what the batch says beside its windows, and marks the hours in which something changed."""
     registered = _register(node, batch, offset_ms=offset_ms, received_at=received_at)
     gpus = registered.gpus
-    stored_jobs = jobs.store_jobs(batch, offset_ms=offset_ms)
-    held = jobs.assert_allocations(batch, gpus=gpus, jobs=stored_jobs, offset_ms=offset_ms)
-    jobs.assert_sources(node, batch, offset_ms=offset_ms)
-    jobs.store_processes(batch, gpus=gpus, jobs=stored_jobs, offset_ms=offset_ms)
+    reports = [jobs.Report(node.pk, batch, [gpus[place].pk for place in range(len(gpus))], offset_ms)]
+    stored_jobs, held = store_reports(reports)
     if batch.events:
         telemetry.store_events(node, batch, gpus, offset_ms=offset_ms)
     touched = [*registered.grown, *_batch_extent(batch, offset_ms=offset_ms)]
@@ -85,7 +82,16 @@ def _store_facts(node: Node, batch: Batch, *, offset_ms: int, received_at: datet
     telemetry.touch_hours(node.pk, touched, received_at=received_at)
     for former_node_id, span in registered.ended:
         telemetry.touch_hours(former_node_id, [span], received_at=received_at)
-    _touch_jobs_of_new_kind(stored_jobs, received_at=received_at)
+    touch_jobs_of_new_kind(stored_jobs.values(), received_at=received_at)
+
+
+def store_reports(reports: Sequence[jobs.Report]) -> tuple[dict[str, jobs.StoredJob], set[tuple[int, Span]]]:
+    """The batches' jobs by key, and the (GPU id, time) that was not asserted before."""
+    stored = jobs.store_jobs(reports)
+    held = jobs.assert_allocations(reports, stored)
+    jobs.assert_sources(reports)
+    jobs.store_processes(reports, stored)
+    return stored, held
 
 
 def _register(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime) -> inventory.Registered:
@@ -118,7 +124,7 @@ def _held_spans(node: Node, gpus: Mapping[int, GPU], held: set[tuple[int, Span]]
     return [part for gpu_id, span in held if gpu_id in first for part in clip([span], first[gpu_id], last_ms)]
 
 
-def _touch_jobs_of_new_kind(stored_jobs: Sequence[Job], *, received_at: datetime) -> None:
+def touch_jobs_of_new_kind(stored_jobs: Iterable[jobs.StoredJob], *, received_at: datetime) -> None:
     """Marks all that jobs held whose kind changed: what counts as idle depends on it."""
     changed = [job.pk for job in stored_jobs if job.former_kind is not None]
     if changed:

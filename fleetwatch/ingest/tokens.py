@@ -1,17 +1,22 @@
 """What lets agents in: agent tokens (one node each) and enrolment tokens (some nodes, for some time)."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import F
+from django.db.models.functions import Greatest
 
-from fleetwatch.accounts.services import LAST_USE_RESOLUTION, digest, hint, new_secret
+from fleetwatch.accounts.services import digest, hint, new_secret
 from fleetwatch.ingest.models import AgentToken, EnrollmentToken
 from fleetwatch.inventory.models import Node
 from fleetwatch.inventory.services import lock_node, node_by_name
+from fleetwatch.inventory.steady import forget
 
 MAX_USES = 10_000
 MAX_TTL = timedelta(days=366)
+# An agent token's last use is for people, and its node's last batch is known anyway.
+USE_NOTED_EVERY = timedelta(minutes=5)
 
 
 class UnknownTokenError(Exception):
@@ -45,13 +50,29 @@ def create_enrollment_token(now: datetime, *, uses: int, ttl: timedelta) -> str:
 
 def node_of(text: str, now: datetime) -> Node:
     """The node that the agent token speaks for. Raises UnknownTokenError."""
+    return agent_token(text, now).node
+
+
+def agent_token(text: str, now: datetime) -> AgentToken:
+    """The live agent token with this text, its use noted. Raises UnknownTokenError."""
     token = AgentToken.objects.select_related("node").filter(digest=digest(text), revoked_at__isnull=True).first()
     if token is None:
         raise UnknownTokenError
-    if token.last_used_at is None or now - token.last_used_at >= LAST_USE_RESOLUTION:
+    if token.last_used_at is None or now - token.last_used_at >= USE_NOTED_EVERY:
         token.last_used_at = now
         token.save(update_fields=["last_used_at"])
-    return token.node
+    return token
+
+
+def note_use(token_ids: Iterable[int], now: datetime) -> None:
+    """Notes the use of agent tokens that nobody read: their batches came the short way."""
+    AgentToken.objects.filter(pk__in=list(token_ids)).update(last_used_at=Greatest("last_used_at", now))
+
+
+def hold_live(token_id: int) -> None:
+    """Until the transaction ends nobody revokes the agent token. Raises UnknownTokenError when it is revoked."""
+    if not AgentToken.objects.select_for_update(no_key=True).filter(pk=token_id, revoked_at__isnull=True).exists():
+        raise UnknownTokenError
 
 
 @transaction.atomic
@@ -76,9 +97,14 @@ def check_enrollment_token(text: str, now: datetime) -> None:
         raise UnknownTokenError
 
 
+@transaction.atomic
 def revoke_agent_token(token_id: int, now: datetime) -> None:
-    """Ends the token at once; its node can enrol again."""
-    AgentToken.objects.filter(pk=token_id, revoked_at__isnull=True).update(revoked_at=now)
+    """Ends the token at once, the short way too (inventory/steady.py); its node can enrol again."""
+    token = AgentToken.objects.select_for_update(no_key=True).get(pk=token_id)
+    if token.revoked_at is None:
+        token.revoked_at = now
+        token.save(update_fields=["revoked_at"])
+        forget(token.node_id)
 
 
 def revoke_enrollment_token(token_id: int, now: datetime) -> None:

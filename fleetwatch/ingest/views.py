@@ -7,10 +7,11 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
 from agent import wire
-from fleetwatch.ingest import body, requests, services, tokens
+from fleetwatch.ingest import answers, body, requests, services, tokens
+from fleetwatch.ingest.learning import LESSON, Lesson
 from fleetwatch.ingest.refusals import answers_errors
+from fleetwatch.ingest.tally import received
 
-NEXT_FLUSH_S = 30
 MAX_ENROLL_BYTES = 65_536
 
 log = structlog.get_logger(__name__)
@@ -22,14 +23,17 @@ log = structlog.get_logger(__name__)
 def batches(request: HttpRequest) -> JsonResponse:
     """Stores one batch. 200 means committed: the agent may forget it."""
     received_at = timezone.now()
-    node = tokens.node_of(requests.bearer(request), received_at)
+    token = tokens.agent_token(requests.bearer(request), received_at)
     encoding = requests.encoding(request)
     sent_ms = requests.sent_ms(request)
     packed = requests.read_body(request)
-    batch = wire.parse(requests.decode_json(body.expand(packed, encoding)))
-    stored = services.store_batch(node, batch, body.as_gzip(packed, encoding), sent_ms=sent_ms, received_at=received_at)
-    log.info("batch stored", node=node.name, sequence=batch.sequence, windows=stored.stored, duplicate=stored.duplicate)
-    return JsonResponse({"stored": stored.stored, "duplicate": stored.duplicate, "next_flush_s": NEXT_FLUSH_S, "actions": []})
+    expanded = body.expand(packed, encoding)
+    batch = wire.parse(requests.decode_json(expanded))
+    stored = services.store_batch(token.node, batch, body.as_gzip(packed, encoding), sent_ms=sent_ms, received_at=received_at)
+    if not stored.duplicate:
+        request.META[LESSON] = Lesson(token.pk, token.last_used_at or received_at, token.node_id, batch, expanded)
+    received.count(batches=1, windows=stored.stored, duplicates=stored.duplicate, long_way=1)
+    return JsonResponse(answers.accepted(stored=stored.stored, duplicate=stored.duplicate))
 
 
 @csrf_exempt

@@ -9,13 +9,14 @@ from fleetwatch.lib.spans import Span, union
 def windows_by_gpu(batch: Batch, *, offset_ms: int, since_ms: int = 0) -> dict[int, Span]:
     """Position in batch.gpus -> [start of its first window, end of its last), of the windows that start at `since_ms` or later."""
     length_ms = batch.window_s * 1000
-    extents: dict[int, Span] = {}
-    for position, start_ms in zip(batch.windows["gpu"], batch.windows["start_ms"], strict=True):
-        if start_ms + offset_ms < since_ms:
-            continue
-        first, last = extents.get(position, (start_ms, start_ms))
-        extents[position] = (min(first, start_ms), max(last, start_ms))
-    return {position: (first + offset_ms, last + length_ms + offset_ms) for position, (first, last) in extents.items()}
+    places, starts = batch.windows["gpu"], batch.windows["start_ms"]
+    if starts and min(starts) + offset_ms < since_ms:
+        kept = [(place, start_ms) for place, start_ms in zip(places, starts, strict=True) if start_ms + offset_ms >= since_ms]
+        places, starts = [place for place, _ in kept], [start_ms for _, start_ms in kept]
+    if starts != sorted(starts):
+        starts, places = map(list, zip(*sorted(zip(starts, places, strict=True)), strict=True))
+    first, last = dict(zip(reversed(places), reversed(starts), strict=True)), dict(zip(places, starts, strict=True))
+    return {place: (first[place] + offset_ms, last[place] + length_ms + offset_ms) for place in last}
 
 
 def newest_ms(batch: Batch, *, offset_ms: int) -> int | None:

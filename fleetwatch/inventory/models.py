@@ -22,6 +22,7 @@ class Node(models.Model):
     agent = models.JSONField(default=dict, help_text="what the newest batch said of its agent: version, driver, source, ...")
     clock_offset_ms = models.BigIntegerField(null=True, help_text="server minus agent clock at the newest batch; None = not sent")
     facts_order = models.JSONField(default=list, help_text="(boot_start_ms, sequence) of the batch these facts come from")
+    facts_digest = models.BinaryField(null=True, help_text="of what the newest batch said of labels and GPUs; None = not known (steady.py)")
 
 
 class GPU(models.Model):

@@ -262,7 +262,10 @@ def _update_node(node: Node, batch: Batch, *, order: list[int], offset_ms: int, 
     if order >= node.facts_order:
         node.facts_order = order
         node.labels, node.window_s, node.agent, node.clock_offset_ms = batch.node_labels, batch.window_s, batch.agent, offset_ms
-    node.save(update_fields=["last_ms", "last_received_at", "facts_order", "labels", "window_s", "agent", "clock_offset_ms"])
+    node.facts_digest = None
+    node.save(
+        update_fields=["last_ms", "last_received_at", "facts_order", "facts_digest", "labels", "window_s", "agent", "clock_offset_ms"]
+    )
 
 
 def retire_silent(now: datetime) -> list[tuple[int, Span]]:

@@ -30,9 +30,6 @@ class Job(models.Model):
     labels = models.JSONField(default=dict)
     facts_order = models.JSONField(default=list, help_text="(end_ms, boot_start_ms, sequence) of the batch these facts come from")
 
-    # the kind that the batch being stored replaced; no column
-    former_kind: str | None = None
-
 
 class Allocation(models.Model):
     """A job's hold on a GPU as one source asserted it; `asserted` is the union over all batches."""

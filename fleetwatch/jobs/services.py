@@ -2,27 +2,27 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from django.db import connection
 
 from agent.wire import Batch
 from fleetwatch.accounts.services import ensure_teams
 from fleetwatch.inventory.extents import newest_ms
-from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.kinds import DECLARED
 from fleetwatch.jobs.models import GPUProcess, Job
+from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.multirange import to_spans
 from fleetwatch.lib.spans import Span, union
 from fleetwatch.lib.sql import read_statement
 
 SQL = Path(__file__).parent / "sql"
-UPSERT_JOBS = read_statement(SQL / "upsert_jobs.sql")
-IMPORT_JOBS = read_statement(SQL / "import_jobs.sql")
-ASSERT_ALLOCATIONS = read_statement(SQL / "assert_allocations.sql")
-ASSERT_SOURCES = read_statement(SQL / "assert_sources.sql")
+UPSERT_JOBS = read_statement(SQL / "upsert_jobs.sql").encode()
+IMPORT_JOBS = read_statement(SQL / "import_jobs.sql").encode()
+ASSERT_ALLOCATIONS = read_statement(SQL / "assert_allocations.sql").encode()
+ASSERT_SOURCES = read_statement(SQL / "assert_sources.sql").encode()
+REFRESH_PROCESSES = read_statement(SQL / "refresh_processes.sql").encode()
 
 MAX_SLUG = 100
 # The list is for people: the same processes are written again no more often than this.
@@ -32,47 +32,87 @@ OUTCOME_LAG_MS = 10 * 60_000
 IMPORT_BOOT_MS = 0  # no living node booted then: agent/history.py
 
 AllocationKey = tuple[int, int, str, float | None]
+Identity = tuple[int, int, int, str, str, int]
 
 
-def store_jobs(batch: Batch, *, offset_ms: int) -> list[Job]:
-    """The batch's jobs as stored, by position in batch.jobs.
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one batch says, for the nodes and GPUs that it was registered as; at most one of a node at once."""
+
+    node_id: int
+    batch: Batch
+    gpu_ids: Sequence[int]  # by position in batch.gpus
+    offset_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """A job of the batches as stored; `former_kind` is the kind that they changed, None otherwise."""
+
+    pk: int
+    kind: str
+    team_id: int | None
+    former_kind: str | None = None
+
+
+def store_jobs(reports: Sequence[Report]) -> dict[str, StoredJob]:
+    """The jobs of all batches as stored, by key.
 
     A job's facts come from the batch with the newest (end, boot start, sequence):
     the end first, because a job can span nodes whose boots tell nothing of each other.
     Of an import, which speaks of no time of its own, the job's end takes that place.
-    `former_kind` is the kind that this batch changed, None otherwise.
     """
-    if not batch.jobs:
-        return []
-    spoken_ms = batch.end_ms if batch.end_ms is not None else newest_ms(batch, offset_ms=0)
-    is_import = spoken_ms is None
-    rows = []
+    stored: dict[str, StoredJob] = {}
+    for is_import, statement in ((False, UPSERT_JOBS), (True, IMPORT_JOBS)):
+        if rows := _job_rows([report for report in reports if (_spoken_ms(report.batch) is None) == is_import]):
+            stored |= _stored_jobs(rows, statement)
+    return stored
+
+
+def _stored_jobs(rows: Mapping[str, Mapping[str, Any]], statement: bytes) -> dict[str, StoredJob]:
     # sorted, so that two nodes of one job wait for each other and do not deadlock
-    for job in sorted(batch.jobs, key=lambda job: str(job["key"])):
-        as_of_ms = _known_until(job) if spoken_ms is None else spoken_ms + offset_ms
-        order = [as_of_ms, batch.boot_start_ms, batch.sequence]
-        rows.append(_job_row(job, order=order, offset_ms=0 if is_import else offset_ms))  # accounting has its controller's clock
-    stored = {job.key: job for job in Job.objects.raw(IMPORT_JOBS if is_import else UPSERT_JOBS, {"jobs": json.dumps(rows)})}
+    written = run(statement, {"jobs": json.dumps([rows[key] for key in sorted(rows)])})
+    stored = {key: StoredJob(pk, kind, team, None if was == kind else was) for pk, key, kind, team, was in written}
     _join_new_teams(stored, rows)
-    if missing := {row["key"]: row for row in rows if row["key"] not in stored}:
-        stored |= {job.key: _filled(job, missing[job.key]) for job in Job.objects.filter(key__in=missing)}
-    return [_with_former_kind(stored[job["key"]]) for job in batch.jobs]
+    if missing := rows.keys() - stored.keys():
+        stored |= {job.key: _filled(job, rows[job.key]) for job in Job.objects.filter(key__in=missing)}
+    return stored
 
 
-def _filled(job: Job, row: Mapping[str, Any]) -> Job:
+def _spoken_ms(batch: Batch) -> int | None:
+    """Until when the batch speaks, by its own clock; None for an import."""
+    return batch.end_ms if batch.end_ms is not None else newest_ms(batch, offset_ms=0)
+
+
+def _job_rows(reports: Iterable[Report]) -> dict[str, dict[str, Any]]:
+    """The newest row of every job."""
+    rows: dict[str, dict[str, Any]] = {}
+    for report in reports:
+        batch = report.batch
+        spoken_ms = _spoken_ms(batch) if batch.jobs else None
+        offset_ms = 0 if spoken_ms is None else report.offset_ms  # accounting has its controller's clock
+        for job in batch.jobs:
+            as_of_ms = _known_until(job) if spoken_ms is None else spoken_ms + offset_ms
+            order = [as_of_ms, batch.boot_start_ms, batch.sequence]
+            if job["key"] not in rows or rows[job["key"]]["facts_order"] < order:
+                rows[job["key"]] = _job_row(job, order=order, offset_ms=offset_ms)
+    return rows
+
+
+def _filled(job: Job, row: Mapping[str, Any]) -> StoredJob:
     """The job, with what an older batch knows and the import that told its end did not: whichever of them came first."""
+    was = job.kind
     is_imported = job.facts_order[1:2] == [IMPORT_BOOT_MS]
     if not is_imported or row["facts_order"][1] == IMPORT_BOOT_MS:
-        return job
+        return StoredJob(job.pk, was, job.team_id)
     known = {name: row[name] for name in ("name", "user", "account") if row[name] and not getattr(job, name)}
     known |= {"labels": row["labels"] | job.labels} if row["labels"].keys() - job.labels.keys() else {}
     known |= {"kind": row["kind"]} if job.kind == Job.Kind.BATCH != row["kind"] else {}
     if known:
-        job.former_kind = job.kind
         for name, value in known.items():
             setattr(job, name, value)
         job.save(update_fields=list(known))
-    return job
+    return StoredJob(job.pk, job.kind, job.team_id, None if job.kind == was else was)
 
 
 def _known_until(job: Mapping[str, Any]) -> int:
@@ -82,28 +122,19 @@ def _known_until(job: Mapping[str, Any]) -> int:
     return int(job.get("start_ms") or job.get("submit_ms") or 0)
 
 
-def _with_former_kind(job: Job) -> Job:
-    if job.former_kind == job.kind:
-        job.former_kind = None
-    return job
-
-
 def _slug(job: Mapping[str, Any]) -> str:
     """The slug of the team that the job's account names; "" without an account."""
     return (job.get("account") or "").strip()[:MAX_SLUG]
 
 
-def _join_new_teams(stored: Mapping[str, Job], rows: Sequence[Mapping[str, Any]]) -> None:
+def _join_new_teams(stored: Mapping[str, StoredJob], rows: Mapping[str, Mapping[str, Any]]) -> None:
     """Makes the teams that no job named before, and puts their jobs into them."""
-    teamless = {
-        row["key"]: row["team_slug"] for row in rows if row["team_slug"] and row["key"] in stored and stored[row["key"]].team_id is None
-    }
+    teamless = {key: rows[key]["team_slug"] for key, job in stored.items() if job.team_id is None and rows[key]["team_slug"]}
     if not teamless:
         return
     teams = ensure_teams(set(teamless.values()))
     for key, slug in teamless.items():
-        stored[key].team_id = teams[slug]
-        stored[key].save(update_fields=["team"])
+        Job.objects.filter(pk=stored[key].pk).update(team_id=teams[slug])
 
 
 def _job_row(job: Mapping[str, Any], *, order: list[int], offset_ms: int) -> dict[str, Any]:
@@ -123,32 +154,34 @@ def _job_row(job: Mapping[str, Any], *, order: list[int], offset_ms: int) -> dic
     )
 
 
-def assert_allocations(batch: Batch, *, gpus: Mapping[int, GPU], jobs: Sequence[Job], offset_ms: int) -> set[tuple[int, Span]]:
+def assert_allocations(reports: Sequence[Report], jobs: Mapping[str, StoredJob]) -> set[tuple[int, Span]]:
     """(GPU id, span) of the time that was not asserted before.
 
     An allocation is asserted from its start (the batch's first window, where it
     has none) to its end or the end of the batch's last window, whichever is first.
     """
-    asserted = _asserted(batch, gpus=gpus, jobs=jobs, offset_ms=offset_ms)
+    asserted = {key: spans for report in reports for key, spans in _asserted(report, jobs).items()}
     if not asserted:
         return set()
     rows = [
         {"gpu_id": gpu_id, "job_id": job_id, "source": source, "share": share, "asserted": _multirange(spans)}
         for (gpu_id, job_id, source, share), spans in sorted(asserted.items(), key=lambda item: (item[0][:3], item[0][3] or 0.0))
     ]
-    with connection.cursor() as cursor:
-        cursor.execute(ASSERT_ALLOCATIONS, {"rows": json.dumps(rows)})
-        return {(gpu_id, span) for gpu_id, grown in cursor.fetchall() for span in to_spans(grown)}
+    changed = run(ASSERT_ALLOCATIONS, {"rows": json.dumps(rows)})
+    return {(gpu_id, span) for gpu_id, grown in changed for span in to_spans(grown)}
 
 
-def _asserted(batch: Batch, *, gpus: Mapping[int, GPU], jobs: Sequence[Job], offset_ms: int) -> dict[AllocationKey, list[Span]]:
-    if batch.start_ms is None or batch.end_ms is None:
+def _asserted(report: Report, jobs: Mapping[str, StoredJob]) -> dict[AllocationKey, list[Span]]:
+    batch, offset_ms = report.batch, report.offset_ms
+    first_ms, last_ms = batch.start_ms, batch.end_ms
+    if not batch.allocations or first_ms is None or last_ms is None:
         return {}
     spans: dict[AllocationKey, list[Span]] = defaultdict(list)
     for item in batch.allocations:
-        start_ms = batch.start_ms if item.get("start_ms") is None else item["start_ms"]
-        end_ms = batch.end_ms if item.get("end_ms") is None else min(item["end_ms"], batch.end_ms)
-        key = (gpus[item["gpu"]].pk, jobs[item["job"]].pk, item.get("source") or "", item.get("share"))
+        start_ms = first_ms if item.get("start_ms") is None else item["start_ms"]
+        end_ms = last_ms if item.get("end_ms") is None else min(item["end_ms"], last_ms)
+        job = jobs[batch.jobs[item["job"]]["key"]]
+        key = (report.gpu_ids[item["gpu"]], job.pk, item.get("source") or "", item.get("share"))
         if start_ms < end_ms:
             spans[key].append((start_ms + offset_ms, end_ms + offset_ms))
     return {key: union(parts) for key, parts in spans.items()}
@@ -158,46 +191,80 @@ def _multirange(spans: Sequence[Span]) -> str:
     return "{" + ",".join(f"[{lower},{upper})" for lower, upper in spans) + "}"
 
 
-def assert_sources(node: Node, batch: Batch, *, offset_ms: int) -> None:
-    """Keeps that each of the batch's job sources answered, or did not, from its first window to its last.
+def assert_sources(reports: Sequence[Report]) -> None:
+    """Keeps that each of the batches' job sources answered, or did not, from the batch's first window to its last.
 
     A declared allocation is its own source: the batch that names one knows it.
     """
-    if batch.start_ms is None or batch.end_ms is None:
-        return
-    reports = {(source["kind"], source["ok"]) for source in batch.sources}
+    rows = sorted(row for report in reports for row in _source_rows(report))
+    if rows:
+        node_ids, kinds, oks, asserted = zip(*rows, strict=True)
+        run(ASSERT_SOURCES, {"node_ids": integers(node_ids), "kinds": list(kinds), "oks": list(oks), "asserted": list(asserted)})
+
+
+def _source_rows(report: Report) -> list[tuple[int, str, bool, str]]:
+    batch = report.batch
+    said = {(source["kind"], source["ok"]) for source in batch.sources}
     if any(item.get("source") == DECLARED for item in batch.allocations):
-        reports.add((DECLARED, True))
-    if not reports:
-        return
-    extent = _multirange([(batch.start_ms + offset_ms, batch.end_ms + offset_ms)])
-    kinds, oks = zip(*sorted(reports), strict=True)
-    with connection.cursor() as cursor:
-        cursor.execute(ASSERT_SOURCES, {"node_id": node.pk, "kinds": list(kinds), "oks": list(oks), "asserted": extent})
+        said.add((DECLARED, True))
+    if not said or batch.start_ms is None or batch.end_ms is None:
+        return []
+    extent = _multirange([(batch.start_ms + report.offset_ms, batch.end_ms + report.offset_ms)])
+    return [(report.node_id, kind, ok, extent) for kind, ok in said]
 
 
-def store_processes(batch: Batch, *, gpus: Mapping[int, GPU], jobs: Sequence[Job], offset_ms: int) -> None:
-    """Replaces the processes last seen on the batch's GPUs; an older batch, or one that read none, changes nothing."""
-    if batch.end_ms is None or not (batch.processes or "process_count" in batch.windows):
+def store_processes(reports: Sequence[Report], jobs: Mapping[str, StoredJob]) -> None:
+    """Replaces the processes last seen on the batches' GPUs; an older batch, or one that read none, changes nothing."""
+    readers = [report for report in reports if report.batch.end_ms is not None and _has_read_processes(report.batch)]
+    if not readers:
         return
-    seen_ms = batch.end_ms + offset_ms
-    ids = [gpu.pk for gpu in gpus.values()]
-    stored = list(GPUProcess.objects.filter(gpu_id__in=ids))
-    newest_ms = max((row.seen_ms for row in stored), default=None)
-    rows = _process_rows(batch, gpus=gpus, jobs=jobs, seen_ms=seen_ms)
-    if newest_ms is None and not rows:
-        return
-    if newest_ms is not None and (seen_ms < newest_ms or (_same(stored, rows) and seen_ms - newest_ms < PROCESSES_REFRESH_MS)):
-        return
-    GPUProcess.objects.filter(pk__in=[row.pk for row in stored]).delete()
-    GPUProcess.objects.bulk_create(rows)
+    stored = _stored_processes([gpu_id for report in readers for gpu_id in report.gpu_ids])
+    same: list[tuple[int, int, str, int | None]] = []
+    for report in readers:
+        there = {identity: row for gpu_id in report.gpu_ids for identity, row in stored.get(gpu_id, {}).items()}
+        same += _same_processes(there, report, jobs)
+    if same:
+        pks, seen, states, memory = zip(*same, strict=True)
+        run(REFRESH_PROCESSES, {"pks": integers(pks), "seen": integers(seen), "states": list(states), "memory": integers(memory)})
 
 
-def _process_rows(batch: Batch, *, gpus: Mapping[int, GPU], jobs: Sequence[Job], seen_ms: int) -> list[GPUProcess]:
+def _has_read_processes(batch: Batch) -> bool:
+    return bool(batch.processes) or "process_count" in batch.windows
+
+
+def _stored_processes(gpu_ids: list[int]) -> dict[int, dict[Identity, tuple[int, int]]]:
+    """GPU id -> its processes last seen, as identity -> (primary key, seen_ms)."""
+    columns = ("gpu_id", "pid", "started_ms", "user", "name", "job_id", "pk", "seen_ms")
+    found: dict[int, dict[Identity, tuple[int, int]]] = {}
+    for gpu_id, pid, started_ms, user, name, job_id, pk, seen_ms in GPUProcess.objects.filter(gpu_id__in=gpu_ids).values_list(*columns):
+        found.setdefault(gpu_id, {})[(gpu_id, pid, started_ms or -1, user, name, job_id or -1)] = (pk, seen_ms)
+    return found
+
+
+def _same_processes(
+    there: Mapping[Identity, tuple[int, int]], report: Report, jobs: Mapping[str, StoredJob]
+) -> list[tuple[int, int, str, int | None]]:
+    """The rows to refresh, where the batch names the very processes that are stored; else they have been replaced."""
+    seen_ms = (report.batch.end_ms or 0) + report.offset_ms
+    last_ms = max((seen for _, seen in there.values()), default=None)
+    if last_ms is not None and seen_ms < last_ms:
+        return []
+    rows = {_identity(row): row for row in _process_rows(report, jobs, seen_ms=seen_ms)}
+    if rows.keys() != there.keys():
+        GPUProcess.objects.filter(pk__in=[pk for pk, _ in there.values()]).delete()
+        GPUProcess.objects.bulk_create(rows.values())
+        return []
+    if last_ms is None or seen_ms - last_ms < PROCESSES_REFRESH_MS:
+        return []
+    return [(pk, seen_ms, rows[identity].state, rows[identity].memory_bytes) for identity, (pk, _) in there.items()]
+
+
+def _process_rows(report: Report, jobs: Mapping[str, StoredJob], *, seen_ms: int) -> list[GPUProcess]:
+    batch = report.batch
     return [
         GPUProcess(
-            gpu=gpus[item["gpu"]],
-            job=None if item.get("job") is None else jobs[item["job"]],
+            gpu_id=report.gpu_ids[item["gpu"]],
+            job_id=None if item.get("job") is None else jobs[batch.jobs[item["job"]]["key"]].pk,
             pid=item["pid"],
             started_ms=item.get("started_ms"),
             user=item.get("user") or "",
@@ -210,10 +277,5 @@ def _process_rows(batch: Batch, *, gpus: Mapping[int, GPU], jobs: Sequence[Job],
     ]
 
 
-def _same(stored: Sequence[GPUProcess], rows: Sequence[GPUProcess]) -> bool:
-    """Whether both name the same processes of the same jobs; what they use may differ."""
-    return sorted(map(_identity, stored)) == sorted(map(_identity, rows))
-
-
-def _identity(row: GPUProcess) -> tuple[int, int, int, str, str, int]:
+def _identity(row: GPUProcess) -> Identity:
     return (row.gpu_id, row.pid, row.started_ms or -1, row.user, row.name, row.job_id or -1)

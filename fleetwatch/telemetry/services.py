@@ -1,20 +1,29 @@
 """Writes of telemetry: batches as received, the marks of what is still to do, health events."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 import structlog
 from django.db import connection
 
 from agent import wire
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.spans import Span
+from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import partitions, retention
 from fleetwatch.telemetry.locks import POSTING, try_node_lock
 from fleetwatch.telemetry.models import Batch, HealthEvent, TouchedHour
 
+APPEND_STEADY = read_statement(Path(__file__).parent / "sql" / "append_steady.sql").encode()
+
 log = structlog.get_logger()
+
+_ensured: set[str] = set()
 
 # An agent clock within this of ours is left alone; so is one within this of the correction it already has.
 CLOCK_TOLERANCE_MS = 2_000
@@ -138,6 +147,57 @@ def release_touched(mark_ids: Iterable[int]) -> int:
     """How many marks were deleted: exactly the claimed ones, in the transaction that posted them."""
     deleted, _ = TouchedHour.objects.filter(pk__in=list(mark_ids)).delete()
     return deleted
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """One batch, as far as telemetry is concerned, its times right as they are; at least one window, nothing in quarantine."""
+
+    node_id: int
+    boot_id: str
+    boot_start_ms: int
+    sequence: int
+    received_at: datetime
+    start_ms: int
+    end_ms: int
+    payload: bytes
+    hours_ms: Sequence[int]  # in which its windows and host samples start
+
+
+def append_new(batches: Sequence[Appended], touched: Mapping[int, Span]) -> set[int]:
+    """The node ids of the batches that were received for the first time; unless that is all of them the caller undoes the transaction.
+
+    At most one batch of a node, its node locked; `touched` is the time of the node to post again.
+    """
+    for received_at in {one.received_at for one in batches}:
+        _ensure_partition(received_at)
+    marks = [(one.node_id, hour_ms) for one in batches for hour_ms in one.hours_ms]
+    recorded = run(
+        APPEND_STEADY,
+        {
+            "nodes": integers(one.node_id for one in batches),
+            "boots": [one.boot_id for one in batches],
+            "boot_starts": integers(one.boot_start_ms for one in batches),
+            "sequences": integers(one.sequence for one in batches),
+            "received": [one.received_at for one in batches],
+            "starts": integers(one.start_ms for one in batches),
+            "ends": integers(one.end_ms for one in batches),
+            "payloads": [one.payload for one in batches],
+            "touched_from": integers(touched[one.node_id][0] for one in batches),
+            "touched_until": integers(touched[one.node_id][1] for one in batches),
+            "mark_nodes": integers(node_id for node_id, _ in marks),
+            "mark_hours": integers(hour_ms for _, hour_ms in marks),
+        },
+    )
+    return {node_id for (node_id,) in recorded}
+
+
+def _ensure_partition(received_at: datetime) -> None:
+    """Asks once per process and partition: one that takes batches now is not dropped before it is long over."""
+    name = partitions.partition_for(received_at).name
+    if name not in _ensured:
+        partitions.ensure_for(received_at)
+        _ensured.add(name)
 
 
 def _insert(row: Batch, hours: list[datetime]) -> int:

@@ -6,7 +6,7 @@ from fleetwatch.inventory.services import node_by_name, register
 from fleetwatch.jobs import selectors
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
 from fleetwatch.jobs.selectors import Holding, SourceSpans, holdings, source_status
-from fleetwatch.jobs.services import assert_allocations, assert_sources, store_jobs, store_processes
+from fleetwatch.jobs.services import Report, assert_allocations, assert_sources, store_jobs, store_processes
 from tests.ingest.factories import NOW, T0, batch, gpu, job
 
 pytestmark = pytest.mark.django_db
@@ -17,11 +17,12 @@ def assert_batch(*, node="n1", offset_ms=0, **keys):
     parsed, _ = batch(node=node, **keys)
     row = node_by_name(node)
     gpus = register(row, parsed, offset_ms=offset_ms, received_at=NOW)
-    jobs = store_jobs(parsed, offset_ms=offset_ms)
-    changed = assert_allocations(parsed, gpus=gpus, jobs=jobs, offset_ms=offset_ms)
-    assert_sources(row, parsed, offset_ms=offset_ms)
-    store_processes(parsed, gpus=gpus, jobs=jobs, offset_ms=offset_ms)
-    return changed, jobs
+    reports = [Report(row.pk, parsed, [gpus[place].pk for place in range(len(gpus))], offset_ms)]
+    jobs = store_jobs(reports)
+    changed = assert_allocations(reports, jobs)
+    assert_sources(reports)
+    store_processes(reports, jobs)
+    return changed, [jobs[job["key"]] for job in parsed.jobs]
 
 
 def held(**facts):
@@ -138,18 +139,18 @@ def test_a_declared_job_is_a_source_that_answered():
 
 
 def test_a_jobs_account_is_its_team():
-    _, jobs = assert_batch(jobs=[job(account="nlp"), job("slurm/della/2", account=None), job("slurm/della/3", account="x" * 128)])
+    assert_batch(jobs=[job(account="nlp"), job("slurm/della/2", account=None), job("slurm/della/3", account="x" * 128)])
 
-    assert [row.team and row.team.slug for row in jobs] == ["nlp", None, "x" * 100]
+    assert [row.team and row.team.slug for row in Job.objects.order_by("key")] == ["nlp", None, "x" * 100]
     assert Team.objects.count() == 2
 
 
 def test_a_job_on_two_nodes_has_the_facts_of_the_later_report():
     assert_batch(node="n1", gpus=[gpu("GPU-1")], start_ms=T0 + 30_000, boot_start_ms=1_500_000_000_000, jobs=[job(state="COMPLETED")])
 
-    _, jobs = assert_batch(node="n2", gpus=[gpu("GPU-2")], start_ms=T0, boot_start_ms=T0 - 5, jobs=[job(state="RUNNING")])
+    assert_batch(node="n2", gpus=[gpu("GPU-2")], start_ms=T0, boot_start_ms=T0 - 5, jobs=[job(state="RUNNING")])
 
-    assert jobs[0].state == "COMPLETED"
+    assert Job.objects.get().state == "COMPLETED"
 
 
 def test_a_change_of_kind_is_reported_once():
@@ -199,10 +200,10 @@ def test_processes_that_were_not_read_are_left_and_none_is_none():
 
 
 def test_lists_for_pages():
-    _, jobs = assert_batch(**held(), processes=[{"gpu": 0, "job": 0, "pid": 1}])
+    assert_batch(**held(), processes=[{"gpu": 0, "job": 0, "pid": 1}])
     row = Allocation.objects.select_related("gpu__node").get()
 
-    assert selectors.job("slurm/della/1") == jobs[0]
+    assert selectors.job("slurm/della/1") == row.job
     assert selectors.job("slurm/della/2") is None
-    assert selectors.allocations(jobs[0]) == [row]
+    assert selectors.allocations(row.job) == [row]
     assert [process.pid for process in selectors.processes(row.gpu.node_id)] == [1]

@@ -28,5 +28,8 @@ ON CONFLICT (key) DO UPDATE SET
     facts_order = excluded.facts_order
 WHERE kept.facts_order < excluded.facts_order
 RETURNING
-    kept.*,
+    kept.id,
+    kept.key,
+    kept.kind,
+    kept.team_id,
     (SELECT former.kind FROM jobs_job AS former WHERE former.key = kept.key) AS former_kind

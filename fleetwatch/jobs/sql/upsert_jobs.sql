@@ -1,4 +1,4 @@
--- One row per job of a batch, as stored afterwards; a job that a newer batch described is not among them.
+-- One row per job that was written, as stored afterwards; a job that a newer batch described is not among them.
 -- In:  jobs (JSON array, one object per job, sorted by key). A team that does not exist yet stays NULL.
 -- Again: safe; facts change only by a newer batch (facts_order), so the order of batches does not matter.
 INSERT INTO jobs_job AS kept (
@@ -31,6 +31,9 @@ ON CONFLICT (key) DO UPDATE SET
     facts_order = excluded.facts_order
 WHERE kept.facts_order < excluded.facts_order
 RETURNING
-    kept.*,
+    kept.id,
+    kept.key,
+    kept.kind,
+    kept.team_id,
     -- the row as it was when the statement began: NULL for a new one
     (SELECT former.kind FROM jobs_job AS former WHERE former.key = kept.key) AS former_kind

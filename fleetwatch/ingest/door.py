@@ -1,0 +1,111 @@
+"""The door in front of Django: batches that only continue what is known, stored in groups.
+
+A WSGI function that answers nothing but 200. Whatever it does not recognise, and
+whatever its group did not store, goes to Django's view with its body as it came: that
+view is the reference and gives every refusal. From what the view stored the door learns.
+"""
+
+import hashlib
+import io
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from django.db import connection
+from django.utils import timezone
+
+from agent.wire import MAX_BYTES, WireError
+from fleetwatch.ingest import answers, learning, steady
+from fleetwatch.ingest.body import TooLargeError, expand
+from fleetwatch.ingest.continued import Arrived, Known, arrived, store_together
+from fleetwatch.ingest.groups import Groups
+from fleetwatch.ingest.tally import received
+from fleetwatch.ingest.tokens import USE_NOTED_EVERY
+from fleetwatch.lib.intervals import to_ms
+from fleetwatch.telemetry.services import CLOCK_TOLERANCE_MS
+
+Environ = dict[str, Any]
+StartResponse = Callable[..., Any]
+Application = Callable[[Environ, StartResponse], Iterable[bytes]]
+
+PATH = "/api/v1/batches"
+# Of one transaction: it holds its nodes' rows for some milliseconds.
+MAX_GROUP = 32
+# Nodes that a process remembers, about 5 kB each; a process that meets more begins anew.
+MAX_KNOWN = 20_000
+
+
+class Door:
+    """`POST /api/v1/batches` before Django; everything else as it is."""
+
+    def __init__(self, django: Application) -> None:
+        self._django = django
+        self._known: dict[bytes, Known] = {}
+        self._noted: dict[int, datetime] = {}  # token id -> when its use was last noted
+        self._groups: Groups[Arrived, bool] = Groups(_store, limit=MAX_GROUP)
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        if environ["PATH_INFO"] != PATH or environ["REQUEST_METHOD"] != "POST":
+            return self._django(environ, start_response)
+        key = _key(environ)
+        batch = self._arrived(environ, self._known.get(key))
+        if batch is None or not self._groups.store(batch):
+            return self._long_way(environ, start_response, key)
+        if batch.is_use_due:
+            self._noted[batch.known.token_id] = batch.received_at
+        windows = len(batch.batch.windows["start_ms"])
+        received.count(batches=1, windows=windows)
+        answer = msgspec.json.encode(answers.accepted(stored=windows, duplicate=0))
+        start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(answer)))])
+        return [answer]
+
+    def _long_way(self, environ: Environ, start_response: StartResponse, key: bytes) -> Iterable[bytes]:
+        answer = self._django(environ, start_response)
+        lesson = environ.pop(learning.LESSON, None)
+        if lesson is not None and _is_usual(environ, timezone.now()) and (known := learning.known(lesson)) is not None:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[key] = known
+            self._noted.setdefault(known.token_id, lesson.used_at)
+        return answer
+
+    def _arrived(self, environ: Environ, known: Known | None) -> Arrived | None:
+        """The batch, when it comes from a known sender and only continues; its body stays there to be read again."""
+        now = timezone.now()
+        length = environ.get("CONTENT_LENGTH") or ""
+        if known is None or not (_is_usual(environ, now) and length.isdigit() and int(length) <= MAX_BYTES):
+            return None
+        packed = environ["wsgi.input"].read(int(length))
+        environ["wsgi.input"] = io.BytesIO(packed)
+        try:
+            batch = steady.read(expand(packed, "gzip"), known.facts)
+        except (TooLargeError, WireError):
+            return None
+        if batch is None:
+            return None
+        noted = self._noted.get(known.token_id)
+        return arrived(known, batch, packed, received_at=now, is_use_due=noted is None or now - noted >= USE_NOTED_EVERY)
+
+
+def _key(environ: Environ) -> bytes:
+    """Who sends, and to which name of ours: Django lets the same through that it let through before."""
+    sender = f"{environ.get('HTTP_AUTHORIZATION')}\n{environ.get('HTTP_HOST')}"
+    return hashlib.sha256(sender.encode("utf-8", "surrogatepass")).digest()
+
+
+def _is_usual(environ: Environ, now: datetime) -> bool:
+    """Gzip JSON in one piece, by a clock that is right."""
+    if (environ.get("CONTENT_TYPE"), environ.get("HTTP_CONTENT_ENCODING")) != ("application/json", "gzip"):
+        return False
+    sent = environ.get("HTTP_X_FLEETWATCH_SENT_MS", "")
+    is_right = not sent or (sent.isascii() and sent.isdigit() and len(sent) <= 15 and abs(to_ms(now) - int(sent)) <= CLOCK_TOLERANCE_MS)
+    return is_right and "HTTP_TRANSFER_ENCODING" not in environ
+
+
+def _store(group: Sequence[Arrived]) -> list[bool]:
+    try:
+        return store_together(group)
+    finally:
+        if not connection.in_atomic_block:
+            connection.close()  # back to the pool: this thread may not lead again for long

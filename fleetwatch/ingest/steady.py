@@ -1,0 +1,170 @@
+"""The short way of reading a batch: for one that says of its node what was said before. Pure.
+
+What is valid is defined in one place, agent.wire.parse. This reader accepts nothing
+that `parse` refuses, and knows nothing of how to refuse: for whatever it does not
+recognise it answers None, and the batch goes the long way. Windows and host samples,
+nearly all of a batch, are checked while they are decoded, within limits taken from
+the wire; facts that are byte for byte the known ones were checked when they were
+learned; the rest is given to `parse`.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from agent import wire
+from agent.wire import Batch
+
+# One step below what the wire takes: above it a whole number may become a float that is smaller than itself.
+_MOST = math.nextafter(wire.MAX_AMOUNT, 0)
+_NO_WINDOWS: Mapping[str, list[Any]] = {"gpu": [], "start_ms": [], "observed_ms": []}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a node's batches have in common, as the bytes they say it with."""
+
+    node: str
+    boot_id: str
+    window_s: int
+    gpus: bytes
+    labels: bytes
+    uuids: tuple[str, ...]
+
+    def digest(self, token_id: int) -> bytes:
+        """The same for the same GPUs and labels, whatever the boot, sent with the same token."""
+        said = b"%d\n%d\n%b\n%b" % (token_id, self.window_s, self.gpus, self.labels)
+        return hashlib.blake2b(said, digest_size=16).digest()
+
+
+def facts(body: bytes) -> Facts | None:
+    """The facts in the JSON of a batch that was accepted; None when batches like it can't be read the short way."""
+    given = _decoded(body)
+    if given is None:
+        return None
+    uuids = tuple(gpu["uuid"] for gpu in msgspec.json.decode(given.gpus))
+    return Facts(given.node, given.boot_id, given.window_s, bytes(given.gpus), bytes(given.node_labels), uuids)
+
+
+def read(body: bytes, known: Facts) -> Batch | None:
+    """The batch, when it repeats the known facts and is valid; None when it has to go the long way.
+
+    Of `gpus` it holds the UUIDs, of `windows` the whole numbers and process_count; there are no labels in it.
+    """
+    given = _decoded(body)
+    if given is None or not _repeats(given, known) or not _are_windows(given, len(known.uuids)):
+        return None
+    try:
+        rest = wire.parse(_without_columns(given, known))
+    except wire.WireError:
+        return None
+    return replace(rest, windows=_whole_numbers(given.windows), host=_host_starts(given.host))
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return _DECODER.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _repeats(given: Any, known: Facts) -> bool:
+    return bool(
+        given.node == known.node
+        and given.boot_id == known.boot_id
+        and given.window_s == known.window_s
+        and bytes(given.gpus) == known.gpus
+        and bytes(given.node_labels) == known.labels
+    )
+
+
+def _are_windows(given: Any, gpu_count: int) -> bool:
+    """Whether the columns fit together, their values having been checked."""
+    windows, host, length_ms = given.windows, given.host, given.window_s * 1000
+    if not windows.gpu or not _are_equally_long(windows) or max(windows.gpu) >= gpu_count or max(windows.observed_ms) > length_ms:
+        return False
+    if max(windows.start_ms) + length_ms - min(windows.start_ms) > wire.MAX_SPAN_MS:
+        return False
+    if host is None or _is_empty(host):
+        return True
+    return bool(host.start_ms) and _are_equally_long(host) and max(host.start_ms) + 1000 - min(host.start_ms) <= wire.MAX_SPAN_MS
+
+
+def _is_empty(host: msgspec.Struct) -> bool:
+    return all(column is UNSET for column in msgspec.structs.astuple(host))
+
+
+def _are_equally_long(columns: msgspec.Struct) -> bool:
+    return len({len(column) for column in msgspec.structs.astuple(columns) if column is not None and column is not UNSET}) == 1
+
+
+def _without_columns(given: Any, known: Facts) -> dict[str, Any]:
+    return {
+        "version": given.version,
+        "node": given.node,
+        "boot_id": given.boot_id,
+        "boot_start_ms": given.boot_start_ms,
+        "sequence": given.sequence,
+        "window_s": given.window_s,
+        "gpus": [{"uuid": uuid} for uuid in known.uuids],
+        "windows": _NO_WINDOWS,
+        "agent": given.agent,
+        "sources": given.sources,
+        "jobs": given.jobs,
+        "allocations": given.allocations,
+        "processes": given.processes,
+        "events": given.events,
+    }
+
+
+def _whole_numbers(windows: Any) -> dict[str, list[Any]]:
+    columns = {"gpu": windows.gpu, "start_ms": windows.start_ms, "observed_ms": windows.observed_ms}
+    return columns | {"process_count": windows.process_count} if windows.process_count else columns
+
+
+def _host_starts(host: Any) -> dict[str, list[Any]]:
+    return {"start_ms": host.start_ms} if host is not None and host.start_ms else {}
+
+
+def _whole(high: int) -> Any:
+    return list[Annotated[int, Meta(ge=0, le=high)]]
+
+
+def _number(low: float, high: float) -> Any:
+    return list[Annotated[float, Meta(ge=low, le=high)] | None] | None | UnsetType
+
+
+def _limits(name: str) -> tuple[float, float]:
+    if name in wire.RATIO_COLUMNS or (name in wire.HOST_COLUMNS and name.endswith("_ratio")):
+        return -wire.RATIO_SLACK, 1 + wire.RATIO_SLACK
+    return (wire.MIN_CELSIUS, wire.MAX_CELSIUS) if name in wire.SIGNED_COLUMNS else (0.0, _MOST)
+
+
+def _columns(name: str, whole: Sequence[tuple[Any, ...]], names: Sequence[str]) -> type[msgspec.Struct]:
+    return msgspec.defstruct(name, [*whole, *((column, _number(*_limits(column)), UNSET) for column in names)], forbid_unknown_fields=True)
+
+
+_STARTS = _whole(wire.MAX_TIME_MS)
+_WINDOWS = _columns(
+    "Windows",
+    [("gpu", _whole(wire.MAX_LIST)), ("start_ms", _STARTS), ("observed_ms", _whole(wire.MAX_WINDOW_S * 1000))],
+    wire.WINDOW_COLUMNS,
+)
+_HOST = _columns("Host", [("start_ms", _STARTS | UnsetType, UNSET)], wire.HOST_COLUMNS)
+# what this decoder does not know goes the long way: nothing in a batch is stepped over unread
+_DECODER: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder(
+    msgspec.defstruct(
+        "Given",
+        [
+            ("version", int), ("node", str), ("boot_id", str), ("boot_start_ms", int), ("sequence", int), ("window_s", int),
+            ("gpus", Raw), ("windows", _WINDOWS), ("node_labels", Raw, Raw(b"")), ("host", _HOST | None, None),
+            *((name, Any, None) for name in ("agent", "sources", "jobs", "allocations", "processes", "events")),
+        ],
+        forbid_unknown_fields=True,
+    )
+)  # fmt: skip

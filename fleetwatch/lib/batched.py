@@ -1,0 +1,29 @@
+"""Statements of the hot path: prepared once per connection, parameters in the binary protocol, whole columns at a time."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import psycopg
+from django.db import connection
+
+
+def run(statement: bytes, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """The rows that the statement answers with, in the transaction of Django's connection.
+
+    Django binds parameters on the client and prepares nothing: for a statement of
+    many columns planning alone would cost more than running it.
+    """
+    connection.ensure_connection()
+    raw = connection.connection
+    raw.prepare_threshold = 0
+    try:
+        with connection.wrap_database_errors, psycopg.Cursor(raw) as cursor:
+            cursor.execute(statement, parameters, prepare=True, binary=True)
+            return cursor.fetchall()
+    finally:
+        raw.prepare_threshold = None  # the connection is Django's again
+
+
+def integers(values: Iterable[int | None]) -> str:
+    """The values as the text of a Postgres array: of one type whatever their size, so that the statement is prepared once."""
+    return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"

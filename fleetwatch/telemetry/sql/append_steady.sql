@@ -1,0 +1,40 @@
+-- One row per given batch that was received for the first time; the caller undoes everything unless that is all of them.
+-- In:  nodes, boots, boot_starts, sequences, received, starts, ends, payloads, touched_from, touched_until
+--      (one batch per node, by position; corrected by nothing); mark_nodes, mark_hours (ms; the hours that each batch has to be sealed in).
+-- Again: a sequence that is known counts as not received. Rows as telemetry.services writes them one by one.
+WITH given AS (
+    SELECT *
+    FROM unnest(
+        %(nodes)s::bigint[], %(boots)b::text[], %(boot_starts)s::bigint[], %(sequences)s::bigint[], %(received)b::timestamptz[],
+        %(starts)s::bigint[], %(ends)s::bigint[], %(payloads)b::bytea[], %(touched_from)s::bigint[], %(touched_until)s::bigint[]
+    ) AS batch (node_id, boot_id, boot_start_ms, sequence, received_at, start_ms, end_ms, payload, touched_from, touched_until)
+), recorded AS (
+    INSERT INTO telemetry_receivedsequence AS kept (node_id, boot_id, boot_start_ms, clock_offset_ms, received)
+    SELECT
+        node_id, boot_id, boot_start_ms, 0, int8multirange(int8range(sequence, sequence + 1))
+    FROM given
+    ON CONFLICT (node_id, boot_id) DO UPDATE
+    SET received = kept.received + EXCLUDED.received,
+        clock_offset_ms = 0
+    WHERE NOT kept.received @> EXCLUDED.received
+    RETURNING node_id
+), stored AS (
+    INSERT INTO telemetry_batch (received_at, node_id, boot_id, boot_start_ms, sequence, start_ms, end_ms, offset_ms, quarantined, payload)
+    SELECT
+        received_at, node_id, boot_id, boot_start_ms, sequence, start_ms, end_ms, 0, false, payload
+    FROM given
+    RETURNING id, received_at, node_id
+), marked AS (
+    INSERT INTO telemetry_sealmark (node_id, hour, batch_id, batch_received_at)
+    SELECT
+        stored.node_id, to_timestamp(mark.hour_ms / 1000), stored.id, stored.received_at
+    FROM unnest(%(mark_nodes)s::bigint[], %(mark_hours)s::bigint[]) AS mark (node_id, hour_ms)
+    JOIN stored ON stored.node_id = mark.node_id
+), touched AS (
+    INSERT INTO telemetry_touchedhour (node_id, hour)
+    SELECT
+        node_id, to_timestamp(hour * 3600)
+    FROM given
+    CROSS JOIN generate_series(touched_from / 3600000, (touched_until - 1) / 3600000) AS hour
+)
+SELECT node_id FROM recorded

@@ -1,0 +1,275 @@
+"""The door in front of Django: the same rows and answers as Django's view alone, by a shorter way."""
+
+import random
+
+import pytest
+import time_machine
+from django.db import transaction
+
+from fleetwatch.ingest import door
+from fleetwatch.ingest.models import AgentToken
+from fleetwatch.ingest.tokens import revoke_agent_token
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.inventory.services import retire
+from fleetwatch.jobs.models import Allocation, GPUProcess, Job, SourceReport
+from fleetwatch.lib.intervals import from_ms
+from fleetwatch.telemetry.models import Batch, HealthEvent, ReceivedSequence, SealMark, TouchedHour
+from tests.ingest.factories import NOW, NOW_MS, gpu, job, pack, payload, post, token
+from tests.ingest.wsgi import DoorClient
+
+pytestmark = pytest.mark.django_db
+BEGIN = NOW_MS - 3 * 3_600_000
+
+
+@pytest.fixture(autouse=True)
+def _noon():
+    with time_machine.travel(NOW, tick=False):
+        yield
+
+
+@pytest.fixture
+def client():
+    return DoorClient()
+
+
+def step(number, **keys):
+    """The node's batch of the minute `number`."""
+    return payload(**{"sequence": number, "start_ms": BEGIN + number * 60_000, "count": 6, **keys})
+
+
+def test_the_second_batch_of_a_node_comes_the_short_way(client):
+    bearer = token()
+
+    answers = [post(client, step(number), bearer=bearer).json() for number in range(3)]
+
+    assert answers == [{"stored": 6, "duplicate": 0, "next_flush_s": 30, "actions": []}] * 3
+    assert (client.long, client.short) == (1, 2)
+    assert Batch.objects.count() == 3
+    assert ReceivedSequence.objects.get().received == [(0, 3)]
+    assert GPU.objects.get().last_ms == BEGIN + 180_000
+    assert Node.objects.get().last_ms == BEGIN + 180_000
+
+
+@pytest.mark.parametrize(
+    ("keys", "headers"),
+    [
+        ({"gpus": [gpu(power_limit_w=500.0)]}, {}),
+        ({"gpus": [gpu(), gpu("GPU-2")]}, {}),
+        ({"node_labels": {"rack": "7"}}, {}),
+        ({"boot_id": "boot-2", "boot_start_ms": BEGIN}, {}),
+        ({"window_s": 20}, {}),
+        ({"events": [{"gpu": 0, "at_ms": BEGIN, "kind": "xid"}]}, {}),
+        ({"a_newer_agent": 1}, {}),
+        ({"start_ms": NOW_MS + 3_600_000}, {}),
+        ({"start_ms": 0}, {}),
+        ({"sequence": 0}, {}),
+        ({}, {"x_fleetwatch_sent_ms": str(NOW_MS - 2001)}),
+        ({}, {"x_fleetwatch_sent_ms": "yesterday"}),
+        ({}, {"host": "127.0.0.1"}),
+    ],
+)
+def test_what_does_more_than_continue_goes_the_long_way(client, keys, headers):
+    bearer = token()
+    post(client, step(0), bearer=bearer)
+
+    post(client, step(1, **keys), bearer=bearer, **headers)
+
+    assert (client.long, client.short) == (2, 0)
+
+
+def test_what_was_said_last_is_what_is_continued(client):
+    bearer = token()
+    post(client, step(0), bearer=bearer)
+    post(client, step(1, gpus=[gpu(power_limit_w=500.0)]), bearer=bearer)
+
+    post(client, step(2, gpus=[gpu(power_limit_w=500.0)]), bearer=bearer)
+
+    assert client.short == 1
+    assert GPU.objects.get().power_limit_w == 500.0
+
+
+def test_another_process_that_learned_something_else_is_noticed(client):
+    other, bearer = DoorClient(), token()
+    post(client, step(0), bearer=bearer)
+    post(other, step(1, gpus=[gpu(power_limit_w=500.0)]), bearer=bearer)
+
+    post(client, step(2), bearer=bearer)
+
+    assert client.short == 0
+    assert GPU.objects.get().power_limit_w == 700.0
+
+
+def test_processes_share_what_they_learned_of_the_same_facts(client):
+    other, bearer = DoorClient(), token()
+    for number in range(2):
+        post((client, other)[number], step(number), bearer=bearer)
+
+    for number in range(2, 6):
+        post((client, other)[number % 2], step(number), bearer=bearer)
+
+    assert (client.short, other.short) == (2, 2)
+
+
+def test_a_revoked_token_is_refused_at_once_also_where_it_was_known(client):
+    bearer, other = token(), token()
+    post(client, step(0), bearer=bearer)
+    post(client, step(1), bearer=bearer)
+    revoke_agent_token(AgentToken.objects.earliest("pk").pk, NOW)
+
+    refused = post(client, step(2), bearer=bearer)
+    post(client, step(3), bearer=other)
+    still = post(client, step(4), bearer=bearer)
+
+    assert (refused.status_code, still.status_code) == (401, 401)
+    assert list(Batch.objects.order_by("id").values_list("sequence", flat=True)) == [0, 1, 3]
+
+
+def test_a_gpu_retired_by_hand_comes_back_by_the_long_way(client):
+    bearer = token()
+    post(client, step(0), bearer=bearer)
+    retire(GPU.objects.get(), from_ms(BEGIN + 30_000))
+
+    post(client, step(1), bearer=bearer)
+
+    assert client.short == 0
+    assert GPU.objects.get().retired_ms is None
+
+
+def test_a_gpu_that_moved_away_is_not_continued_where_it_was(client):
+    bearer, other = token("n1"), token("n2")
+    post(client, step(0), bearer=bearer)
+    post(client, step(2, node="n2"), bearer=other)
+
+    answer = post(client, step(3), bearer=bearer)
+
+    assert client.short == 0
+    assert answer.status_code in (200, 422)
+
+
+def test_a_mig_instance_keeps_its_parent_alive(client):
+    bearer, parts = token(), [gpu("GPU-1"), gpu("MIG-1", parent_uuid="GPU-1", mig_profile="1g.10gb")]
+    post(client, step(0, gpus=parts), bearer=bearer)
+    only_the_part = step(1, gpus=parts)
+    only_the_part["windows"] = {name: values[1::2] for name, values in only_the_part["windows"].items()}
+
+    post(client, only_the_part, bearer=bearer)
+
+    assert client.short == 1
+    assert set(GPU.objects.values_list("last_ms", flat=True)) == {BEGIN + 120_000}
+
+
+def test_what_can_not_be_stored_together_is_stored_alone(client, monkeypatch):
+    bearer = token()
+    post(client, step(0), bearer=bearer)
+    monkeypatch.setattr("fleetwatch.telemetry.services.APPEND_STEADY", b"SELECT 1 / 0")
+
+    answer = post(client, step(1), bearer=bearer)
+
+    assert answer.json()["stored"] == 6
+    assert (client.long, client.short) == (2, 0)
+    assert Batch.objects.count() == 2
+
+
+def test_a_door_that_knows_too_many_begins_anew(client, monkeypatch):
+    monkeypatch.setattr(door, "MAX_KNOWN", 1)
+    one, two = token("n1"), token("n2")
+    post(client, step(0), bearer=one)
+    post(client, step(0, node="n2", gpus=[gpu("GPU-2")]), bearer=two)
+
+    post(client, step(1), bearer=one)
+    post(client, step(2), bearer=one)
+
+    assert (client.long, client.short) == (3, 1)
+
+
+# --- the same story by both ways ---
+
+
+def story(seed):
+    """Batches of two nodes as agents may send them, as (node, body, headers); most of them continue."""
+    draw = random.Random(seed)
+    sent, told = [], {"n1": 0, "n2": 0}
+    limits, labels, kind, state = {"n1": 700.0, "n2": 700.0}, {"n1": {}, "n2": {}}, "batch", "RUNNING"
+    for _ in range(30):
+        node = draw.choice(("n1", "n2"))
+        told[node] += 1
+        if draw.random() < 0.06:
+            limits[node] = draw.choice((500.0, 600.0, 700.0))
+        if draw.random() < 0.05:
+            labels[node] = {"rack": draw.choice("12")}
+        kind, state = draw.choice((kind, kind, kind, "service")), draw.choice((state, state, state, "COMPLETED"))
+        number = draw.choice((told[node],) * 12 + (max(0, told[node] - 2), told[node] + 4))
+        gpus = [gpu(f"GPU-{node}-{index}", index=index, power_limit_w=limits[node]) for index in range(2)]
+        if draw.random() < 0.03:
+            gpus[0]["uuid"] = "GPU-n1-0"
+        keys = {"node": node, "gpus": gpus, "node_labels": labels[node], "agent": {"version": "1", "cpu_s": draw.random()}}
+        keys["host"] = {"start_ms": [BEGIN + number * 60_000], "cpu_ratio": [0.5]}
+        if draw.random() < 0.7:
+            keys["sources"] = [{"kind": "slurm", "ok": draw.random() < 0.8, "seen_ms": BEGIN}]
+            keys["jobs"] = [job(kind=kind, state=state), job(f"slurm/della/{node}", account=draw.choice(("nlp", "new")))]
+            starts = draw.choice((BEGIN, BEGIN - 86_400_000, None))
+            keys["allocations"] = [{"gpu": place, "job": place, "start_ms": starts, "source": "slurm", "share": 1.0} for place in range(2)]
+            keys["processes"] = [{"gpu": 0, "job": 0, "pid": draw.choice((7, 7, 8)), "memory_bytes": draw.randrange(9)}]
+        if draw.random() < 0.05:
+            keys["events"] = [{"gpu": 0, "at_ms": BEGIN + number * 60_000, "kind": "xid", "code": 79}]
+        if draw.random() < 0.05:
+            keys["start_ms"] = draw.choice((NOW_MS + 3_600_000, BEGIN - 50 * 86_400_000, BEGIN - 3_600_000))
+        headers = {"x_fleetwatch_sent_ms": str(NOW_MS - draw.choice((0,) * 8 + (1500, 5000)))} if draw.random() < 0.5 else {}
+        sent.append((node, pack(step(number, **keys)), headers))
+        if draw.random() < 0.15:
+            sent.append(draw.choice(sent))
+    return sent
+
+
+def rows():
+    """Everything that batches leave, by names and not by ids."""
+    sequences = dict(Batch.objects.values_list("id", "sequence"))
+    names = dict(Node.objects.values_list("pk", "name"))
+    return {
+        "nodes": list(Node.objects.order_by("name").values("name", "labels", "window_s", "last_ms", "last_received_at", "agent",
+                                                           "clock_offset_ms", "facts_order")),
+        "gpus": list(GPU.objects.order_by("uuid").values("uuid", "node__name", "power_limit_w", "model__name", "unread", "first_ms",
+                                                         "last_ms", "retired_ms", "facts_order")),
+        "received": list(ReceivedSequence.objects.order_by("node__name", "boot_id").values("node__name", "boot_id", "boot_start_ms",
+                                                                                           "clock_offset_ms", "received")),
+        "batches": [{**row, "node_id": names[row["node_id"]], "payload": bytes(row["payload"])}
+                    for row in Batch.objects.order_by("id").values(
+            "node_id", "sequence", "received_at", "start_ms", "end_ms", "offset_ms", "quarantined", "payload", "boot_start_ms")],
+        "marks": sorted((names[node], hour, sequences[batch]) for node, hour, batch in
+                        SealMark.objects.values_list("node_id", "hour", "batch_id")),
+        "touched": {(names[node], hour) for node, hour in TouchedHour.objects.values_list("node_id", "hour")},
+        "jobs": list(Job.objects.order_by("key").values("key", "kind", "state", "account", "team__slug", "facts_order", "start_ms")),
+        "allocations": list(Allocation.objects.order_by("gpu__uuid", "job__key").values("gpu__uuid", "job__key", "source", "share",
+                                                                                        "asserted")),
+        "sources": list(SourceReport.objects.order_by("node__name", "kind", "ok").values("node__name", "kind", "ok", "asserted")),
+        "processes": list(GPUProcess.objects.order_by("gpu__uuid", "pid").values("gpu__uuid", "job__key", "pid", "memory_bytes",
+                                                                                 "seen_ms")),
+        "events": list(HealthEvent.objects.order_by("node__name", "at_ms").values("node__name", "gpu__uuid", "at_ms", "kind")),
+    }  # fmt: skip
+
+
+class UndoneError(Exception):
+    """Takes back what one of the ways has stored."""
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_both_ways_leave_the_same_rows_and_give_the_same_answers(seed, client):
+    from django.test import Client
+
+    bearers = {node: token(node) for node in ("n1", "n2")}
+    doors = [client, DoorClient()]  # two web processes
+    told, left = [], []
+    for senders in ([Client()], doors):
+        try:
+            with transaction.atomic():
+                sent = enumerate(story(seed))
+                answers = [post(senders[at % len(senders)], body, bearer=bearers[node], **headers) for at, (node, body, headers) in sent]
+                told.append([(answer.status_code, answer.json()) for answer in answers])
+                left.append(rows())
+                raise UndoneError
+        except UndoneError:
+            pass
+
+    assert told[0] == told[1]
+    assert left[0] == left[1]
+    assert sum(each.short for each in doors) >= 5
