@@ -5,7 +5,8 @@ What the driver averaged itself (its sample buffer, energy, `means`) counts back
 """
 
 from dataclasses import dataclass
-from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+from operator import itemgetter
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from agent import wire
 from agent.gpu_models import idle_power_w
@@ -19,6 +20,8 @@ SPIN_UTIL, SPIN_POWER_RATIO, SPIN_TENSOR, SPIN_DRAM = 0.95, 0.20, 0.005, 0.02
 # ten readings of 0.9 average to 0.8999999999999999, below HIGH.
 RATIO_DECIMALS, AMOUNT_DECIMALS = 5, 3
 _RATIOS = frozenset(wire.RATIO_COLUMNS)
+PERCENTILES = (("util_p5", 0.05), ("util_p10", 0.10), ("util_p50", 0.50), ("util_p90", 0.90))
+_VALUE = itemgetter(2)  # of a Level
 MAX_POWER_OVER_LIMIT = 1.3  # a counter that says more has been reset or is broken
 
 Number = Union[int, float]
@@ -102,11 +105,13 @@ def _levels(pieces: Sequence[Piece]) -> List[Level]:
 
 def _sampled(piece: Piece, following: Reading) -> Iterable[Level]:
     """The driver's samples as levels: each back to the one before, the last one up to the reading that fetched it."""
+    first_ms, last_ms, at_ms = piece.start_ms, piece.end_ms, following.at_ms
     newest_us = following.util_samples[-1][0]
     left: float = piece.reading.at_ms
     for stamp_us, value in following.util_samples:
-        right = following.at_ms - (newest_us - stamp_us) / 1000
-        start, end = max(left, piece.start_ms), min(right, piece.end_ms)
+        right = at_ms - (newest_us - stamp_us) / 1000
+        start = left if left > first_ms else first_ms  # not max and min: this is done 50 times a second
+        end = right if right < last_ms else last_ms
         if start < end:
             yield Level(start, end, value)
         left = max(left, right)
@@ -121,21 +126,28 @@ def _value_before(readings: Sequence[Reading], start_ms: int) -> Optional[float]
 def _utilisation(levels: Sequence[Level], before: Optional[float]) -> Dict[str, Optional[Number]]:
     if not levels:
         return {}
-    total = sum(level.end_ms - level.start_ms for level in levels)
-    values = [level.value for level in levels]
-
-    def share(matches: Callable[[float], bool]) -> float:
-        return sum(level.end_ms - level.start_ms for level in levels if matches(level.value)) / total
-
+    # one pass: with six samples a second this is the costliest part of a window
+    values = [value for _, _, value in levels]
+    total = weighted = zero = low = high = 0.0
+    for start_ms, end_ms, value in levels:
+        length = end_ms - start_ms
+        total += length
+        weighted += value * length
+        if value >= HIGH:
+            high += length
+        elif value < LOW:
+            low += length
+            if value == 0:
+                zero += length
     dips = _dips(levels, before)
     return {
-        "util_mean": sum(level.value * (level.end_ms - level.start_ms) for level in levels) / total,
+        "util_mean": weighted / total,
         "util_min": min(values),
         "util_max": max(values),
         **_percentiles(levels, total),
-        "util_zero_fraction": share(lambda value: value == 0),
-        "util_low_fraction": share(lambda value: value < LOW),
-        "util_high_fraction": share(lambda value: value >= HIGH),
+        "util_zero_fraction": zero / total,
+        "util_low_fraction": low / total,
+        "util_high_fraction": high / total,
         "util_dips": len(dips),
         "util_longest_low_s": _longest_low_ms(levels) / 1000,
         **_cycle(dips),
@@ -144,13 +156,13 @@ def _utilisation(levels: Sequence[Level], before: Optional[float]) -> Dict[str, 
 
 def _percentiles(levels: Sequence[Level], total: float) -> Dict[str, Optional[Number]]:
     """The smallest value that holds for at least the given share of the time."""
-    wanted = [("util_p5", 0.05), ("util_p10", 0.10), ("util_p50", 0.50), ("util_p90", 0.90)]
+    wanted = [(name, share * total - 1e-6) for name, share in PERCENTILES]
     found: Dict[str, Optional[Number]] = {}
     passed = 0.0
-    for level in sorted(levels, key=lambda level: level.value):
-        passed += level.end_ms - level.start_ms
-        while wanted and passed >= wanted[0][1] * total - 1e-6:
-            found[wanted.pop(0)[0]] = level.value
+    for start_ms, end_ms, value in sorted(levels, key=_VALUE):
+        passed += end_ms - start_ms
+        while wanted and passed >= wanted[0][1]:
+            found[wanted.pop(0)[0]] = value
     return found
 
 
@@ -249,7 +261,7 @@ def _spin_fraction(pieces: Sequence[Piece], gpu: GPUInfo) -> Optional[float]:
     if idle_w is None or gpu.power_limit_w is None:
         return None
     ceiling_w = idle_w + SPIN_POWER_RATIO * (gpu.power_limit_w - idle_w)
-    judged = ((_is_spinning(piece.reading, ceiling_w), piece.length_ms) for piece in pieces)
+    judged = [(_is_spinning(piece.reading, ceiling_w), piece.length_ms) for piece in pieces]
     return _mean(judged)
 
 
@@ -291,17 +303,19 @@ def _means(readings: Sequence[Reading], start_ms: int, end_ms: int) -> Dict[str,
 
 
 def _other_columns(pieces: Sequence[Piece]) -> Dict[str, Optional[Number]]:
-    def mean(get: Callable[[Reading], Optional[float]]) -> Optional[float]:
-        return _mean((get(piece.reading), piece.length_ms) for piece in pieces)
+    readings, lengths = [piece.reading for piece in pieces], [piece.length_ms for piece in pieces]
 
-    errors = [piece.reading.ecc_uncorrected for piece in pieces]
+    def mean(name: str) -> Optional[float]:
+        return _mean(zip([getattr(reading, name) for reading in readings], lengths))
+
+    errors = [reading.ecc_uncorrected for reading in readings]
     return {
-        "memory_util_mean": mean(lambda reading: reading.memory_util),
-        "memory_used_bytes": _rounded(mean(lambda reading: reading.memory_used_bytes)),
-        "memory_reserved_bytes": _rounded(mean(lambda reading: reading.memory_reserved_bytes)),
-        "temperature_c": mean(lambda reading: reading.temperature_c),
-        "memory_temperature_c": mean(lambda reading: reading.memory_temperature_c),
-        "sm_clock_hz": mean(lambda reading: reading.sm_clock_hz),
+        "memory_util_mean": mean("memory_util"),
+        "memory_used_bytes": _rounded(mean("memory_used_bytes")),
+        "memory_reserved_bytes": _rounded(mean("memory_reserved_bytes")),
+        "temperature_c": mean("temperature_c"),
+        "memory_temperature_c": mean("memory_temperature_c"),
+        "sm_clock_hz": mean("sm_clock_hz"),
         "ecc_uncorrected": max((found for found in errors if found is not None), default=None),
     }
 
