@@ -6,13 +6,18 @@
 {"end_ms": 1794000010000, "process_counts": {"GPU-…": 1}}      null: not read
 """
 
+import errno
 import json
+import logging
+import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Dict, Sequence
+from typing import IO, Any, Dict, Optional, Sequence
 
 from agent.reading import GPUInfo, Processes, Reading
 from agent.sampler import Recorder
+
+log = logging.getLogger("agent.recording")
 
 FORMAT = 1
 
@@ -21,8 +26,10 @@ class FileRecorder(Recorder):
     """Writes what it hears to a file, each line whole. Process names and ids stay on the host: only counts are kept."""
 
     def __init__(self, path: Path, *, interval_ms: int) -> None:
-        self._file = open(path, "w", encoding="utf-8", buffering=1)  # noqa: SIM115 - open as long as the agent
-        self._write({"fleetwatch_recording": FORMAT, "interval_ms": interval_ms})
+        # appended: a daemon that starts anew after a driver's upgrade goes on with its recording
+        self._file: Optional[IO[bytes]] = open(path, "ab", buffering=0)  # noqa: SIM115 - open as long as the agent
+        if self._file.tell() == 0:
+            self._write({"fleetwatch_recording": FORMAT, "interval_ms": interval_ms})
 
     def gpus(self, gpus: Sequence[GPUInfo]) -> None:
         """The GPUs there are."""
@@ -40,7 +47,27 @@ class FileRecorder(Recorder):
 
     def close(self) -> None:
         """Nothing is written afterwards."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def _write(self, line: Dict[str, Any]) -> None:
-        self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
+        if self._file is None:
+            return
+        content = json.dumps(line, separators=(",", ":")).encode("ascii") + b"\n"
+        end = self._file.tell()
+        try:
+            if self._file.write(content) != len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            log.error("the recording ends here, it can't be written file=%s: %s", self._file.name, error.strerror or error)
+            self._cut(end)
+
+    def _cut(self, end: int) -> None:
+        """Ends the file with its last whole line."""
+        try:
+            if self._file is not None:
+                self._file.truncate(end)
+        except OSError as error:
+            log.debug("the recording keeps half a line: %s", error)
+        self.close()

@@ -284,6 +284,17 @@ def test_a_recording_that_was_cut_off_is_read_to_its_last_whole_line(tmp_path):
     assert scan(path, Options("n")).last_ms == LOG_START_MS + 11_000
 
 
+def test_a_recording_goes_on_when_the_agent_starts_anew(tmp_path):
+    path = record(tmp_path / "rec.jsonl")
+    again = FileRecorder(path, interval_ms=1000)
+    again.reading("GPU-1", Reading(LOG_START_MS + 20_000, util=1.0))
+    again.close()
+
+    found = scan(path, Options("n"))
+
+    assert (found.first_ms, found.last_ms) == (LOG_START_MS, LOG_START_MS + 21_000)
+
+
 def test_a_recorded_log_is_played_as_a_source(tmp_path):
     source = ReplaySource(record(tmp_path / "rec.jsonl"), node="n", start_ms=5_000)
     uuid = source.gpus()[0].uuid
