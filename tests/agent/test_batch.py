@@ -1,3 +1,7 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from agent import batch, wire
 from agent.batch import ClosedWindow, merge
 from agent.reading import Allocation, Event, Job, Process, SourceStatus, Workload
@@ -84,3 +88,70 @@ def test_the_newest_facts_of_a_job_count():
     merged = merge([(1, Workload(jobs=[Job("j", state="PENDING")])), (2, Workload(jobs=[Job("j", state="RUNNING")]))])
 
     assert [job.state for job in merged.jobs] == ["RUNNING"]
+
+
+HOSTILE_TEXTS = st.text(max_size=12) | st.sampled_from(["", " ", "a\x00b", "\ud800", "\x1b[31m", "j" * 500, "GPU-1", "GPU-2", "j"])
+HOSTILE_WHOLES = st.none() | st.sampled_from([0, 7, -1, START, 2**31, 2**64 - 1, 0x7FFFFFFFFFFFFFF0, 10**30])
+HOSTILE_AMOUNTS = st.none() | st.sampled_from([0.0, 0.5, 1.0, -1.0, 9.2e18, float("nan"), float("inf")])
+LABELS = st.dictionaries(HOSTILE_TEXTS, HOSTILE_TEXTS, max_size=70)
+
+
+@st.composite
+def hostile_workloads(draw):
+    keys = draw(st.lists(HOSTILE_TEXTS, max_size=4))
+    uuids = st.sampled_from(["GPU-1", "GPU-2", "a\x00b"])
+    text, whole = (lambda: draw(HOSTILE_TEXTS)), (lambda: draw(HOSTILE_WHOLES))
+    jobs = [
+        Job(key, text(), text(), text(), text(), text(), text(), "batch", text(), whole(), whole(), whole(), whole() or 0, draw(LABELS))
+        for key in dict.fromkeys(keys)
+    ]
+    held = [Allocation(draw(uuids), key, text(), whole(), whole(), draw(HOSTILE_AMOUNTS)) for key in keys]
+    seen = [Process(draw(uuids), whole() or 0, key, whole(), text(), text(), text(), whole()) for key in keys]
+    return Workload(jobs, held, seen, [SourceStatus("slurm", ok=True, seen_ms=whole())])
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    hostile_workloads(),
+    st.lists(st.builds(gpu, HOSTILE_TEXTS, index=HOSTILE_WHOLES, memory_total_bytes=HOSTILE_WHOLES, power_limit_w=HOSTILE_AMOUNTS,
+                       model=HOSTILE_TEXTS, parent_uuid=HOSTILE_TEXTS, mig_profile=HOSTILE_TEXTS, unread=LABELS), max_size=4),
+    st.lists(st.builds(Event, HOSTILE_WHOLES.map(lambda at: START if at is None else at), st.just("xid"), code=HOSTILE_WHOLES,
+                       text=HOSTILE_TEXTS), max_size=4),
+    st.dictionaries(st.sampled_from(wire.HOST_COLUMNS), HOSTILE_AMOUNTS, max_size=4),
+    LABELS,
+)  # fmt: skip
+def test_whatever_anybody_said_the_hub_takes_the_batch_and_the_windows_in_it(workload, gpus, events, host, labels):
+    closed = [ClosedWindow(START, [window(util_mean=0.5), window(uuid="GPU-2")], workload, host)]
+    sender = batch.Sender("gpu-07", "boot", START, 10, labels)
+
+    built = wire.decode(wire.encode(batch.build(closed, sender=sender, gpus=[gpu(), *gpus], agent={}, events=events)))
+
+    assert built.gpus[0]["uuid"] == "GPU-1"
+    assert built.windows["util_mean"][0] == 0.5
+
+
+@pytest.mark.parametrize("key", ["a\x00b", "j" * 401])
+def test_of_holders_that_can_not_be_named_nothing_may_be_concluded(key):
+    workload = Workload(jobs=[Job(key)], allocations=[held(key)], sources=[SourceStatus("slurm", ok=True)])
+
+    built = build([ClosedWindow(START, [window()], workload)])
+
+    assert (built.jobs, built.allocations) == ([], [])
+    assert [source["ok"] for source in built.sources] == [False]
+
+
+def test_more_holders_than_a_batch_takes_are_not_taken_for_free_gpus():
+    jobs = [Job("process/n/%d" % number) for number in range(wire.MAX_LIST + 1)]
+    workload = Workload(jobs, [held(job.key) for job in jobs], sources=[SourceStatus("process", ok=True)])
+
+    built = build([ClosedWindow(START, [window(util_mean=0.5)], workload)])
+
+    assert (len(built.jobs), len(built.allocations), built.sources[0]["ok"]) == (wire.MAX_LIST, wire.MAX_LIST, False)
+
+
+def test_an_allocation_never_ends_before_it_begins():
+    workload = Workload(jobs=[Job("j")], allocations=[held("j", start_ms=START, end_ms=START - 1)])
+
+    built = build([ClosedWindow(START, [window()], workload)])
+
+    assert [(item["start_ms"], item["end_ms"]) for item in built.allocations] == [(START - 1, START - 1)]
