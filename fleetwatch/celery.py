@@ -49,6 +49,8 @@ app.conf.update(
         "notify.deliver_due": {"task": "fleetwatch.notify.tasks.deliver_due", "schedule": 15.0, "options": {"expires": 60}},
         "notify.prune_deliveries": {"task": "fleetwatch.notify.tasks.prune_deliveries", "schedule": 3600.0},
         "reports.weekly_digest": {"task": "fleetwatch.reports.tasks.weekly_digest", "schedule": 3600.0},
+        "reports.ask_for_last_month": {"task": "fleetwatch.reports.tasks.ask_for_last_month", "schedule": 3600.0},
+        "reports.compute": {"task": "fleetwatch.reports.tasks.compute", "schedule": 15.0, "options": {"expires": 60}},
     },
 )
 

@@ -1,10 +1,10 @@
 """The hands of reports."""
 
-from celery import shared_task
+from celery import group, shared_task
 from django.utils import timezone
 
 from fleetwatch.operations.services import record_run
-from fleetwatch.reports import services
+from fleetwatch.reports import monthly, services
 
 
 @shared_task(ignore_result=True)
@@ -12,3 +12,23 @@ def weekly_digest() -> None:
     """Computes and queues the weekly digest when it is due. Safe in parallel: one row per week."""
     with record_run("reports.weekly_digest") as did:
         did.update(services.compute_weekly_digest(timezone.now()))
+
+
+@shared_task(ignore_result=True)
+def ask_for_last_month() -> None:
+    with record_run("reports.ask_for_last_month") as did:
+        did.update(monthly.ask_for_last_month(timezone.now()))
+
+
+@shared_task(ignore_result=True)
+def compute() -> None:
+    """Plans what was asked for and hands its parts out to all workers. Safe in parallel: rows are claimed."""
+    with record_run("reports.compute") as did:
+        did.update(monthly.plan_waiting(timezone.now()))
+        group(compute_part.si(part) for part in monthly.hand_out(timezone.now())).apply_async()
+
+
+@shared_task(ignore_result=True)
+def compute_part(part_id: int) -> None:
+    with record_run("reports.compute_part") as did:
+        did.update(monthly.compute_part(part_id, timezone.now()))

@@ -1,0 +1,119 @@
+"""Reads what a month's report says, for one part of a run: a team's statement, or the fleet's report."""
+
+from collections.abc import Iterable
+from decimal import Decimal
+
+from fleetwatch.accounts.models import Team
+from fleetwatch.accounts.selectors import organisation
+from fleetwatch.costs import pricing
+from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.totals import Group, Scope
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.reports import statement
+from fleetwatch.reports.models import MonthRun, ReportPart
+from fleetwatch.reports.statement import NO_JOB, NO_TEAM, Held, Shape
+
+SAVINGS = 50  # of the fleet's report: beyond these nobody works through a list
+
+
+def team(part: ReportPart) -> Shape:
+    """The statement of one team: lines by job and GPU model, users, waste tiers, what changed against the period before."""
+    month, previous = _intervals(part.run)
+    scope = Scope(team=part.subject)
+    models = costs.totals_by(month, "gpu_model", scope=scope)
+    lines = statement.statement_lines(_held(month, models, scope), part.cost_usd)
+    return _head(part.run, month) | {
+        "team": {"slug": part.subject, "name": _team_name(part.subject)},
+        "total": statement.together(lines),
+        "unpriced_ms": sum(group.totals.unpriced_ms for group in models),
+        "has_example_rates": any(group.totals.has_example_rates for group in models),
+        "lines": lines,
+        "users": statement.by_user(lines),
+        "comparison": _comparison(part, previous, models, scope),
+    }
+
+
+def fleet(part: ReportPart) -> Shape:
+    """The fleet's month: every team's total, own lines for what no job held, the biggest wasters."""
+    month, previous = _intervals(part.run)
+    models = costs.totals_by(month, "gpu_model")
+    by_team, by_state = statement.split(groups := costs.totals_by(month, "team"))
+    held = sorted((group for group in groups if group.key != NO_JOB), key=lambda group: (-by_team[group.key], group.key))
+    teams = statement.figures([group.totals for group in held], [by_team[group.key] for group in held])
+    whole = statement.figures([total := costs.totals(month)], [part.cost_usd])[0]
+    return _head(part.run, month) | {
+        "total": whole,
+        "unpriced_ms": total.unpriced_ms,
+        "has_example_rates": total.has_example_rates,
+        "teams": [{"slug": group.key, "name": group.label} | shape for group, shape in zip(held, teams, strict=True)],
+        "own_lines": statement.own_lines(_unheld(month, by_state), by_state),
+        "gpu_models": _models(models, part.cost_usd),
+        "savings": _savings(month),
+        "comparison": _comparison(part, previous, models, Scope()),
+    }
+
+
+def _head(run: MonthRun, month: Interval) -> Shape:
+    home = organisation()
+    return {
+        "organisation": home.name,
+        "zone": home.time_zone,
+        "month": run.month,
+        "from": f"{month.start:%Y-%m-%dT%H:%M:%SZ}",
+        "to": f"{month.end:%Y-%m-%dT%H:%M:%SZ}",
+        "compared_with": {"from": f"{run.previous_start:%Y-%m-%dT%H:%M:%SZ}", "to": f"{run.previous_end:%Y-%m-%dT%H:%M:%SZ}"},
+    }
+
+
+def _held(month: Interval, models: list[Group], scope: Scope) -> list[Held]:
+    """The time of each job on each GPU model."""
+    found = [
+        (group, model.key) for model in models for group in costs.totals_by(month, "job", scope=Scope(team=scope.team, gpu_model=model.key))
+    ]
+    users = dict(Job.objects.filter(key__in={group.key for group, _ in found}).values_list("key", "user"))
+    return [Held(group, model, users.get(group.key, "")) for group, model in found]
+
+
+def _unheld(month: Interval, states: Iterable[str]) -> dict[str, list[Group]]:
+    """The time that no job held, by state, of each GPU model."""
+    return {state: costs.totals_by(month, "gpu_model", scope=Scope(team=NO_JOB, states=(state,))) for state in states}
+
+
+def _comparison(part: ReportPart, previous: Interval, models: list[Group], scope: Scope) -> Shape | None:
+    before = costs.totals_by(previous, "gpu_model", scope=scope)
+    return statement.comparison(before, models, previous_usd=part.previous_usd, cost_usd=part.cost_usd)
+
+
+def _models(models: list[Group], cost_usd: Decimal) -> list[Shape]:
+    amounts = pricing.lines([group.totals.cost_usd for group in models], total=cost_usd)
+    shapes = statement.figures([group.totals for group in models], amounts)
+    return [{"gpu_model": group.key} | shape for group, shape in zip(models, shapes, strict=True)]
+
+
+def _savings(month: Interval) -> list[Shape]:
+    """The jobs that wasted most, certain and probable, with who can change it; what no job held comes with its own lines."""
+    wasters = [group for group in costs.totals_by(month, "job") if group.key != NO_JOB and group.totals.wasted_usd > 0][:SAVINGS]
+    owners = _owners(group.key for group in wasters)
+    shapes = statement.figures([group.totals for group in wasters], [pricing.usd(group.totals.cost_usd) for group in wasters])
+    nobody = ("", NO_TEAM)
+    return [
+        {"job": group.key, "name": group.label, "user": owners.get(group.key, nobody)[0], "team": owners.get(group.key, nobody)[1]} | shape
+        for group, shape in zip(wasters, shapes, strict=True)
+    ]
+
+
+def _owners(job_keys: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """User and team of each job."""
+    rows = Job.objects.filter(key__in=list(job_keys)).values_list("key", "user", "team__name", "team__slug")
+    return {key: (user, name or slug or NO_TEAM) for key, user, name, slug in rows}
+
+
+def _team_name(slug: str) -> str:
+    if slug == NO_TEAM:
+        return "Jobs without a team"
+    return Team.objects.filter(slug=slug).values_list("name", flat=True).first() or slug
+
+
+def _intervals(run: MonthRun) -> tuple[Interval, Interval]:
+    return Interval(run.start, run.end), Interval(run.previous_start, run.previous_end)

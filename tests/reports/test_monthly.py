@@ -1,0 +1,278 @@
+"""A month's reports: what they say, by hand; versions; and that everything sums to the fleet's cost."""
+
+import random
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from fleetwatch.accounts.models import Team
+from fleetwatch.accounts.selectors import organisation
+from fleetwatch.costs import pricing
+from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.models import Rate
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.reports import monthly
+from fleetwatch.reports.models import MonthRun, Report, ReportPart
+from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate
+from tests.reports.factories import HOUR, NOW, OCTOBER, SEPTEMBER, a_fleet, computed, counted, newest, work
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_statement_has_a_line_per_job_and_gpu_model_with_hours_price_and_waste():
+    a_fleet()
+
+    run = computed()
+
+    statement = newest("nlp")
+    train, tune = statement.content["lines"]
+    assert run.state == "done"
+    assert (train["job"], train["name"], train["user"], train["gpu_model"]) == ("slurm/della/1", "train", "ann", "H100")
+    assert train["states"] == {"useful": HOUR_MS, "idle": HOUR_MS}
+    assert (train["cost_usd"], train["usd_per_gpu_hour"]) == ("8.000000", "4.00")
+    assert train["waste_usd"] == {"certain": "4.000000", "probable": "0.000000", "potential": "0.000000"}
+    assert (tune["user"], tune["gpu_model"], tune["cost_usd"]) == ("bob", "L4", "1.000000")
+    assert statement.cost_usd == Decimal(9)
+    assert statement.content["total"]["cost_usd"] == "9.000000"
+    assert statement.content["total"]["wasted_usd"] == "4.000000"
+    assert [(user["user"], user["jobs"], user["cost_usd"]) for user in statement.content["users"]] == [
+        ("ann", 1, "8.000000"),
+        ("bob", 1, "1.000000"),
+    ]
+
+
+def test_the_difference_to_the_month_before_is_told_by_its_reasons():
+    a_fleet()
+
+    computed()
+
+    # 2 h for $8, then 3 h for $9: one hour more at $4, and a third of the hours on a GPU that was not used before ($1)
+    assert newest("nlp").content["comparison"] == {
+        "cost_usd": "8.000000",
+        "difference_usd": "1.000000",
+        "volume_usd": "4.000000",
+        "mix_usd": "-3.000000",
+        "rate_usd": "0.000000",
+    }
+    assert newest("vision").content["comparison"]["volume_usd"] == "4.000000"
+
+
+def test_the_fleets_report_has_every_team_and_own_lines_for_what_no_team_held():
+    a_fleet()
+
+    computed()
+
+    fleet = newest().content
+    assert [(team["slug"], team["cost_usd"]) for team in fleet["teams"]] == [
+        ("nlp", "9.000000"),
+        ("vision", "4.000000"),
+        ("(none)", "1.000000"),
+    ]
+    assert [(line["state"], line["gpu_model"], line["cost_usd"]) for line in fleet["own_lines"]] == [
+        ("free", "H100", "4.000000"),
+        ("unobserved", "L4", "1.000000"),
+    ]
+    assert fleet["total"]["cost_usd"] == "19.000000"
+    assert [(line["job"], line["user"], line["team"], line["wasted_usd"]) for line in fleet["savings"]] == [
+        ("slurm/della/1", "ann", "NLP", "4.000000")
+    ]
+    assert newest("(none)").content["team"]["name"] == "Jobs without a team"
+
+
+def test_without_a_month_before_nothing_is_compared():
+    counted(a_gpu(), job=a_job())
+
+    computed()
+
+    assert newest("nlp").content["comparison"] is None
+    assert newest().content["comparison"] is None
+
+
+def test_a_team_that_had_gpus_the_month_before_gets_a_statement_of_nothing():
+    gpu = a_gpu()
+    a_rate("4", gpu=gpu)
+    counted(gpu, job=a_job(team="gone"), start=SEPTEMBER)
+    counted(gpu, "free")
+
+    computed()
+
+    gone = newest("gone").content
+    assert (gone["lines"], gone["total"]["cost_usd"], gone["comparison"]["volume_usd"]) == ([], "0.000000", "-4.000000")
+
+
+def test_time_without_a_rate_is_said_and_in_no_dollar_figure():
+    counted(a_gpu(), job=a_job())
+
+    computed()
+
+    content = newest("nlp").content
+    assert (content["unpriced_ms"], content["lines"][0]["usd_per_gpu_hour"], content["lines"][0]["priced_ms"]) == (HOUR_MS, None, 0)
+
+
+def test_hours_belong_to_the_organisations_month():
+    home = organisation()
+    home.time_zone = "Asia/Kolkata"
+    home.save(update_fields=["time_zone"])
+    gpu, job = a_gpu(), a_job()
+    counted(gpu, job=job, start=OCTOBER - timedelta(hours=5, minutes=30), gpu_ms=1)
+    counted(gpu, job=job, start=OCTOBER - timedelta(hours=6), gpu_ms=10)
+
+    computed()
+
+    assert newest().content["total"]["gpu_ms"] == 1
+
+
+def test_computing_again_from_the_same_inputs_makes_no_new_version():
+    a_fleet()
+    computed()
+
+    run = computed(now=NOW + HOUR)
+
+    assert (run.state, run.note) == ("done", "nothing has changed since the newest version")
+    assert set(Report.objects.values_list("version", flat=True)) == {1}
+
+
+def test_a_change_makes_a_new_version_of_what_changed_and_the_old_one_stays():
+    big, _ = a_fleet()
+    computed()
+
+    Rate.objects.filter(gpu_model=big.model).update(usd_per_gpu_hour=5)
+    computed(now=NOW + HOUR)
+
+    first, second = Report.objects.filter(kind="statement", subject="nlp").order_by("version")
+    assert (first.version, first.content["total"]["cost_usd"], first.computed_at) == (1, "9.000000", NOW)
+    assert (second.version, second.content["total"]["cost_usd"], second.computed_at) == (2, "11.000000", NOW + HOUR)
+    assert first.inputs != second.inputs
+    assert Report.objects.filter(subject="(none)").count() == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda gpu: counted(gpu, "free", start=OCTOBER + 9 * HOUR), id="a posted hour"),
+        pytest.param(lambda gpu: counted(gpu, "free", start=SEPTEMBER + 9 * HOUR), id="an hour of the month before"),
+        pytest.param(lambda gpu: Job.objects.filter(key="slurm/della/1").update(user="zoe"), id="a job's user"),
+        pytest.param(lambda gpu: Team.objects.filter(slug="nlp").update(name="Words"), id="a team's name"),
+        pytest.param(lambda gpu: Job.objects.filter(key="slurm/della/1").update(team=None), id="a job's team"),
+        pytest.param(lambda gpu: Rate.objects.update(is_example=True), id="an example rate"),
+    ],
+)
+def test_every_input_counts(change):
+    big, _ = a_fleet()
+    computed()
+
+    change(big)
+    computed(now=NOW + HOUR)
+
+    assert Report.objects.filter(version=2).exists()
+
+
+def test_what_lies_outside_of_both_months_does_not_count():
+    big, _ = a_fleet()
+    computed()
+
+    counted(big, "free", start=OCTOBER + timedelta(days=31))
+    a_job(key="slurm/della/99", start_ms=monthly.months.month("2026-10", now=NOW, zone=monthly.organisation_zone()).interval.end_ms)
+
+    assert computed(now=NOW + HOUR).note == "nothing has changed since the newest version"
+
+
+def test_a_ledger_that_changes_meanwhile_starts_the_run_again_and_mixes_nothing():
+    big, _ = a_fleet()
+    monthly.ask("2026-10", now=NOW)
+    monthly.plan_waiting(NOW)
+    first, *rest = monthly.hand_out(NOW)
+    monthly.compute_part(first, NOW)
+
+    counted(big, job=Job.objects.get(key="slurm/della/1"), start=OCTOBER + 20 * HOUR)
+    assert monthly.compute_part(rest[0], NOW) == {"computed": 0}
+    work(NOW)
+
+    assert list(MonthRun.objects.order_by("pk").values_list("state", "restarts")) == [("stale", 0), ("done", 1)]
+    parts = ReportPart.objects.filter(run__state="done")
+    assert parts.get(kind="fleet").report.content["total"]["cost_usd"] == "23.000000"
+    assert parts.get(subject="nlp").report.content["total"]["cost_usd"] == "13.000000"
+
+
+def test_a_part_that_fails_three_times_ends_the_run_where_people_see_it(monkeypatch):
+    a_fleet()
+    monthly.ask("2026-10", now=NOW)
+    monthly.plan_waiting(NOW)
+    part = monthly.hand_out(NOW)[0]
+    Team.objects.filter(slug="nlp").update(name="x" * 90)
+    monkeypatch.setattr(monthly.inputs, "digest", lambda *_: 1 / 0)
+
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            monthly.compute_part(part, NOW)
+
+    run = MonthRun.objects.get()
+    assert run.state == "failed"
+    assert "ZeroDivisionError" in run.note
+    assert monthly.hand_out(NOW + HOUR) == []
+
+
+def test_a_part_is_handed_out_once_and_again_when_nothing_came_of_it():
+    a_fleet()
+    monthly.ask("2026-10", now=NOW)
+    monthly.plan_waiting(NOW)
+
+    parts = monthly.hand_out(NOW)
+
+    assert len(parts) == 4  # nlp, vision, (none), fleet
+    assert monthly.hand_out(NOW + timedelta(minutes=5)) == []
+    assert monthly.hand_out(NOW + timedelta(minutes=5, seconds=1)) == parts
+
+
+def test_two_people_who_ask_get_one_run():
+    first = monthly.ask("2026-10", now=NOW, by="ann")
+
+    assert monthly.ask("2026-10", now=NOW, by="bob") == first
+
+
+def test_a_month_without_gpu_time_has_no_report():
+    run = computed()
+
+    assert (run.state, run.note) == ("done", "the ledger has no GPU time in this month")
+    assert Report.objects.count() == 0
+
+
+def test_the_clock_asks_for_the_last_month_once_a_day_from_six():
+    at_six = NOW.replace(hour=6)
+
+    asked = [monthly.ask_for_last_month(when)["asked"] for when in (at_six - timedelta(seconds=1), at_six, at_six + HOUR)]
+    work(at_six)
+    tomorrow = monthly.ask_for_last_month(at_six + timedelta(days=1))["asked"]
+
+    assert (asked, tomorrow) == ([0, 1, 0], 1)
+    assert set(MonthRun.objects.values_list("month", "asked_by")) == {("2026-10", "")}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_statements_and_own_lines_sum_to_the_fleets_cost_to_the_micro_dollar(seed):
+    chance = random.Random(seed)
+    gpus = [a_gpu(model=model, node=f"n{i % 3}") for i, model in enumerate(["H100", "L4", "T4", None])]
+    for gpu in gpus[:3]:
+        a_rate(f"{chance.randrange(1, 9_999_999) / 10**6:.6f}", gpu=gpu)
+    jobs = [a_job(team=chance.choice(["a", "b", "c", None]), user=chance.choice(["x", "y", ""])) for _ in range(9)]
+    for hour in range(40):
+        job = chance.choice([*jobs, None, None])
+        state = chance.choice(["useful", "underused", "idle", "stalled"] if job else ["free", "orphaned", "unavailable", "unobserved"])
+        start = chance.choice([SEPTEMBER, OCTOBER]) + hour * HOUR
+        counted(chance.choice(gpus), state, chance.randrange(1, HOUR_MS), job=job, start=start)
+
+    computed()
+
+    month = Interval(OCTOBER, OCTOBER + timedelta(days=31))
+    fleet, whole = newest(), pricing.usd(costs.totals(month).cost_usd)
+    statements = [newest(part.subject) for part in ReportPart.objects.filter(kind="statement")]
+    lines = [line for each in statements for line in each.content["lines"]] + fleet.content["own_lines"]
+    assert sum(Decimal(line["cost_usd"]) for line in lines) == fleet.cost_usd == Decimal(fleet.content["total"]["cost_usd"]) == whole
+    assert sum(line["gpu_ms"] for line in lines) == costs.totals(month).capacity_ms
+    for report in (*statements, fleet):
+        comparison = report.content["comparison"]
+        parts = [Decimal(comparison[name]) for name in ("volume_usd", "mix_usd", "rate_usd")]
+        assert sum(parts) == Decimal(comparison["difference_usd"]) == report.cost_usd - Decimal(comparison["cost_usd"])
+        assert Decimal(report.content["total"]["cost_usd"]) == report.cost_usd
