@@ -9,12 +9,13 @@ from django.db import connection
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import Node
-from fleetwatch.ledger import cuts, reading, store
+from fleetwatch.ledger import adjustments, cuts, plan, reading, store
 from fleetwatch.ledger import retention as ledger_retention
-from fleetwatch.ledger.facts import Capacity
-from fleetwatch.ledger.models import Entry, Run
+from fleetwatch.ledger.facts import Capacity, Judgement
+from fleetwatch.ledger.models import Adjustment, Entry, Run
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.policy import CONDITIONS, KINDS, STATES, TIERS, Policy
+from fleetwatch.ledger.selectors import longest_reach_ms
 from fleetwatch.lib.intervals import HOUR_MS, ceil_hour, floor_hour, from_ms, to_ms
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry.models import TouchedHour
@@ -90,14 +91,17 @@ class _Span:
 
 
 def _capacity_is_spent(span: _Span) -> Iterator[Imbalance]:
-    """Per physical GPU and cut, all states (its instances' too) sum to its capacity exactly."""
+    """Per physical GPU and cut, all states (its instances' and adjustments' too) sum to its capacity exactly."""
     edges = cuts.edges(span.start_ms, span.end_ms, zone()).tolist()
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT coalesce(gpu.parent_id, gpu.id), entry.start, sum(entry.gpu_ms) FROM ledger_entry AS entry"
-            " JOIN inventory_gpu AS gpu ON gpu.id = entry.gpu_id"
-            " WHERE entry.node_id = %s AND entry.start >= %s AND entry.start < %s GROUP BY 1, 2",
-            [span.node.pk, from_ms(span.start_ms), from_ms(span.end_ms)],
+            "WITH said AS (SELECT node_id, gpu_id, start, gpu_ms FROM ledger_entry"
+            " UNION ALL SELECT node_id, gpu_id, start, gpu_ms FROM ledger_adjustment)"
+            " SELECT coalesce(gpu.parent_id, gpu.id), said.start, sum(said.gpu_ms) FROM said"
+            " JOIN inventory_gpu AS gpu ON gpu.id = said.gpu_id"
+            " WHERE said.node_id = %(node)s AND said.start >= %(start)s AND said.start < %(end)s"
+            " GROUP BY 1, 2 HAVING sum(said.gpu_ms) <> 0",
+            {"node": span.node.pk, "start": from_ms(span.start_ms), "end": from_ms(span.end_ms)},
         )
         spent = {(gpu_id, to_ms(start)): int(total) for gpu_id, start, total in cursor.fetchall()}
     for one in span.gpus:
@@ -125,13 +129,25 @@ def _words_and_signs(span: _Span) -> Iterator[Imbalance]:
             yield span.fault("held time is its holder's", to_ms(row.start), f"entry {row.pk}: {row.state} of job {row.job_id}")
 
 
+def _adjusted_in_closed_months(span: _Span) -> Iterator[Imbalance]:
+    """Adjustments correct closed cuts alone, say why, and were booked after these were closed."""
+    until_ms = plan.frontier().until_ms
+    rows = Adjustment.objects.filter(node=span.node, start__gte=from_ms(span.start_ms), start__lt=from_ms(span.end_ms))
+    for row in rows.iterator():
+        if to_ms(row.start) >= until_ms:
+            yield span.fault("adjustments correct closed months", to_ms(row.start), f"adjustment {row.pk}: its month is open")
+        if row.cause not in adjustments.CAUSES or row.state not in STATES or not (row.gpu_ms or row.energy_j):
+            yield span.fault("known words", to_ms(row.start), f"adjustment {row.pk}: {row.state} {row.cause} {row.gpu_ms} ms")
+
+
 def _runs_match(span: _Span) -> Iterator[Imbalance]:
-    """Per GPU, holder, state and hour, the runs hold the milliseconds of the entries; no run is reversed or leaves its hour."""
+    """Per GPU, holder, state and hour, the runs hold the milliseconds of entries and adjustments; no run is reversed or leaves its hour."""
     sums: dict[tuple[int, int | None, str, int], int] = {}
-    rows = Entry.objects.filter(node=span.node, start__gte=from_ms(span.start_ms), start__lt=from_ms(span.end_ms))
-    for gpu_id, job_id, state, start, gpu_ms in rows.values_list("gpu_id", "job_id", "state", "start", "gpu_ms").iterator():
-        held = (gpu_id, job_id, state, to_ms(start) // HOUR_MS * HOUR_MS)
-        sums[held] = sums.get(held, 0) + gpu_ms
+    for model in (Entry, Adjustment):
+        rows = model._default_manager.filter(node=span.node, start__gte=from_ms(span.start_ms), start__lt=from_ms(span.end_ms))
+        for gpu_id, job_id, state, start, gpu_ms in rows.values_list("gpu_id", "job_id", "state", "start", "gpu_ms").iterator():
+            held = (gpu_id, job_id, state, to_ms(start) // HOUR_MS * HOUR_MS)
+            sums[held] = sums.get(held, 0) + gpu_ms
     parts = Run.objects.filter(node=span.node, start_ms__gte=span.start_ms, start_ms__lt=span.end_ms)
     for part in parts.iterator():
         hour = part.start_ms // HOUR_MS * HOUR_MS
@@ -145,30 +161,36 @@ def _runs_match(span: _Span) -> Iterator[Imbalance]:
             yield span.fault("runs hold the entries", hour, f"GPU {gpu}, job {job}, {name}: {left} ms more in entries than in runs")
 
 
-RULES: tuple[Callable[[_Span], Iterator[Imbalance]], ...] = (_capacity_is_spent, _words_and_signs, _runs_match)
+RULES: tuple[Callable[[_Span], Iterator[Imbalance]], ...] = (
+    _capacity_is_spent,
+    _words_and_signs,
+    _adjusted_in_closed_months,
+    _runs_match,
+)
 
 
 def _judged_otherwise(node: Node, low: int, high: int, waiting: set[int], *, now: datetime) -> Iterator[Imbalance]:
     """Hours whose stored rows are not what a fresh judgement by their own policy says."""
-    for policy_id, hours in _hours_by_policy(node, low, high, now=now).items():
-        policy = Policy.from_json(PolicyRow.objects.get(pk=policy_id).thresholds)
-        facts = reading.node_facts(node, policy)
-        reach = {near for hour in waiting for near in range(hour - _up(policy.reach_ms), hour + _up(policy.reach_ms) + HOUR_MS, HOUR_MS)}
-        for start, end in reading.spans_of_hours(set(hours) - reach, at_most=HOURS_PER_PASS):
-            judged = reading.judge(facts, start, end, policy)
-            for hour in store.differing_hours(node.pk, start, end, judged, policy_id=policy_id):
-                yield Imbalance(
-                    "entries are what telemetry says", node.name, from_ms(hour), "a fresh judgement differs from what is stored"
-                )
-
-
-def _hours_by_policy(node: Node, low: int, high: int, *, now: datetime) -> dict[int, list[int]]:
     oldest = to_ms(retention.horizon(now) + timedelta(hours=6))
-    found: dict[int, set[int]] = {}
-    rows = Entry.objects.filter(node=node, start__gte=from_ms(max(low, oldest)), start__lt=from_ms(high))
-    for policy_id, start in rows.values_list("policy_id", "start").distinct().iterator():
-        found.setdefault(policy_id, set()).add(to_ms(start) // HOUR_MS * HOUR_MS)
-    return {policy_id: sorted(hours) for policy_id, hours in found.items()}
+    judges: dict[int, tuple[Policy, reading.NodeFacts]] = {}
+    near = _up(longest_reach_ms())
+    reach = {around for hour in waiting for around in range(hour - near, hour + near + HOUR_MS, HOUR_MS)}
+    closed = plan.frontier()
+    for piece in plan.as_posted(node.pk, max(low, oldest), high, without=reach, closed=closed, at_most=HOURS_PER_PASS):
+        if piece.policy_id not in judges:
+            policy = Policy.from_json(PolicyRow.objects.get(pk=piece.policy_id).thresholds)
+            judges[piece.policy_id] = (policy, reading.node_facts(node, policy))
+        policy, facts = judges[piece.policy_id]
+        for hour in sorted(_differing(node.pk, piece, reading.judge(facts, *piece.hours, policy))):
+            yield Imbalance("entries are what telemetry says", node.name, from_ms(hour), "a fresh judgement differs from what is stored")
+
+
+def _differing(node_id: int, piece: plan.Piece, judged: Judgement) -> set[int]:
+    """The clock hours of the piece whose entries (closed: with adjustments) or runs are not the judged ones."""
+    runs = store.differing_runs(node_id, piece.start_ms, piece.end_ms, judged)
+    if not piece.is_closed:
+        return runs | store.differing_hours(node_id, piece.start_ms, piece.end_ms, judged, policy_id=piece.policy_id)
+    return runs | {to_ms(row[1]) // HOUR_MS * HOUR_MS for row in adjustments.differences(node_id, piece, judged)}
 
 
 def _up(reach_ms: int) -> int:

@@ -48,6 +48,50 @@ class Entry(models.Model):
         ]
 
 
+class ClosedMonth(models.Model):
+    """A month of the organisation whose entries no posting writes any more, and who closed it. Never edited, never reopened."""
+
+    month = models.DateField(unique=True, help_text="its first day")
+    start = models.DateTimeField(help_text="the organisation's midnight that begins it")
+    end = models.DateTimeField(help_text="and the one that ends it: all before is closed")
+    policy = models.ForeignKey(Policy, on_delete=models.PROTECT, help_text="judges hours of it that had no entry when it was closed")
+    closed_at = models.DateTimeField()
+    closed_by = models.CharField(max_length=200)
+    reason = models.CharField(max_length=300, blank=True, default="")
+
+
+class Adjustment(models.Model):
+    """What a judgement of a closed month's hour says beyond its entries: signed, written once, never changed.
+
+    Entries and adjustments of a GPU and cut sum to what the newest judgement says. It is a line of
+    the month in which it was booked.
+    """
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.PROTECT)
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.PROTECT)
+    start = models.DateTimeField(help_text="start of the hour cut that it corrects")
+    job = models.ForeignKey("jobs.Job", on_delete=models.SET_NULL, null=True)
+    state = models.CharField(max_length=16)
+    kind = models.CharField(max_length=16, blank=True, default="")
+    reason = models.CharField(max_length=32, blank=True, default="")
+    signal = models.CharField(max_length=32, blank=True, default="")
+    efficiency_source = models.CharField(max_length=16, blank=True, default="")
+    tier = models.CharField(max_length=16, blank=True, default="")
+    policy = models.ForeignKey(Policy, on_delete=models.PROTECT)
+    gpu_ms = models.BigIntegerField(help_text="signed; 0 where only the energy differs")
+    energy_j = models.FloatField(null=True, help_text="signed; None = not read")
+    cause = models.CharField(max_length=32, help_text="why it is judged otherwise now (adjustments.CAUSES)")
+    booked_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [
+            # read by: statements, which show a month's adjustments
+            models.Index(fields=["booked_at"], name="adjustment_by_booking"),
+            # read by: posting and check_ledger, which compare a node's hours with a judgement
+            models.Index(fields=["node", "start"], name="adjustment_by_node"),
+        ]
+
+
 class Run(models.Model):
     """The part within one hour cut of a run: a maximal span of one GPU and holder in one condition.
 

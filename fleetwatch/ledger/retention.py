@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from fleetwatch.ledger.models import Entry, NodeDay, Run
+from fleetwatch.ledger.models import Adjustment, Entry, NodeDay, Run
 from fleetwatch.lib.intervals import floor_hour, to_ms
 
 # Deleted a day at a time, so that one run holds no lock for long: a hub that was down for months catches up in some runs.
@@ -18,8 +18,12 @@ def horizon(now: datetime) -> datetime:
 
 
 def apply(now: datetime) -> dict[str, int]:
-    """How many entries and parts of runs were deleted, the oldest days first."""
+    """How many entries, parts of runs and adjustments were deleted, the oldest days first.
+
+    An adjustment is a line of the month in which it was booked: it goes with that month's entries.
+    """
     did = {"entries": 0, "runs": 0}
+    did["adjustments"] = Adjustment.objects.filter(booked_at__lt=horizon(now), start__lt=horizon(now)).delete()[0]
     for _ in range(MAX_DAYS_PER_RUN):
         oldest = Entry.objects.filter(start__lt=horizon(now)).order_by("start").values_list("start", flat=True).first()
         if oldest is None:

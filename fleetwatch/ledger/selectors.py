@@ -5,14 +5,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from fleetwatch.inventory.models import Node
+from fleetwatch.ledger.models import Adjustment, ClosedMonth, Run
 from fleetwatch.ledger.models import Policy as PolicyRow
-from fleetwatch.ledger.models import Run
 from fleetwatch.ledger.policy import Policy
-from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 
 # An open run is looked for so far back, a day at a time.
 LOOK_BACK_DAYS = 60
@@ -64,6 +64,29 @@ def current_policy() -> tuple[int, Policy]:
         first = {"thresholds": Policy().to_json(), "created_at": timezone.now()}
         row, _ = PolicyRow.objects.get_or_create(version=1, defaults=first)
     return row.pk, Policy.from_json(row.thresholds)
+
+
+def longest_reach_ms() -> int:
+    """How far in time a window can change the judgement of another, by any policy that judged something, in ms."""
+    current_policy()
+    return max(Policy.from_json(thresholds).reach_ms for thresholds in PolicyRow.objects.values_list("thresholds", flat=True))
+
+
+def closed_until() -> datetime | None:
+    """The end of the last closed month: entries and rates before it stay as they are; None when none is closed."""
+    newest: datetime | None = ClosedMonth.objects.aggregate(end=Max("end"))["end"]
+    return newest
+
+
+def closed_months() -> list[ClosedMonth]:
+    """What was closed, when and by whom, the newest month first."""
+    return list(ClosedMonth.objects.select_related("policy").order_by("-end"))
+
+
+def adjustments(booked: Interval) -> QuerySet[Adjustment]:
+    """The corrections of closed months that were booked in the interval, in the order of what they correct."""
+    rows = Adjustment.objects.filter(booked_at__gte=booked.start, booked_at__lt=booked.end)
+    return rows.select_related("node", "gpu", "job").order_by("start", "node_id", "gpu_id", "pk")
 
 
 def runs(

@@ -10,15 +10,15 @@ from django.db import transaction
 from django.db.models import Max, Min
 
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.ledger import reading, store
+from fleetwatch.ledger import adjustments, closing, plan, reading, store
 from fleetwatch.ledger.facts import Capacity
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.models import Posted
 from fleetwatch.ledger.outages import FOREVER_MS
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.reading import Known, NodeFacts
-from fleetwatch.ledger.selectors import current_policy
-from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.ledger.selectors import current_policy, longest_reach_ms
+from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry.services import claim_touched, release_touched, touch_hours
 
@@ -41,10 +41,11 @@ def post(now: datetime, limit: int) -> dict[str, int]:
     released in one transaction. `late`: hours too old to be judged again (their columns are gone).
     Raises PostingError at the end when a node failed; it keeps no other from being posted.
     """
-    did = dict.fromkeys(("hours", "nodes", "changed", "entries", "runs", "late"), 0)
+    did = dict.fromkeys(("hours", "nodes", "changed", "entries", "runs", "late", "adjustments"), 0)
     failures: dict[int, Exception] = {}
     while did["hours"] < limit:
         with transaction.atomic():
+            closing.keep_open()
             claims = claim_touched(min(HOURS_PER_TRANSACTION, limit - did["hours"]))
             by_node: dict[int, list[int]] = defaultdict(list)
             for node_id, hour, _ in claims:
@@ -84,7 +85,7 @@ def repost_all(now: datetime) -> int:
 
 
 def set_policy(policy: Policy, *, now: datetime) -> PolicyRow:
-    """The new policy's row: the next version. What is posted from now on is judged by it; nothing is judged again."""
+    """The new policy's row: the next version. What is posted from now on is judged by it, but closed months; nothing is judged again."""
     with transaction.atomic():
         newest = PolicyRow.objects.select_for_update().order_by("-version").first()
         version = 1 if newest is None else newest.version + 1
@@ -102,26 +103,42 @@ def _post_node(node_id: int, hours: list[int], *, now: datetime) -> dict[str, in
     if node is None:
         return {}
     policy_id, policy = current_policy()
-    oldest_ms = _oldest_ms(now, policy)
+    closed = plan.frontier()
+    # closed hours are judged by their own policies, which may reach farther
+    reach_ms = longest_reach_ms() if closed.months else policy.reach_ms
+    oldest_ms = _oldest_ms(now, reach_ms)
     posted = {row.gpu_id: row for row in Posted.objects.filter(gpu__node_id=node_id)}
     facts = reading.node_facts(node, policy, _known(posted, unchanged_ms=min(hours) - 2 * HOUR_MS))
     changed = [(hour, hour + HOUR_MS) for hour in hours] + _changed_facts(facts, posted)
     bounds = _bounds(facts.capacities, posted)
     # what is judged differently within reach of a change
-    reached = [(start - policy.reach_ms, end + policy.reach_ms) for start, end in changed]
+    reached = [(start - reach_ms, end + reach_ms) for start, end in changed]
     wanted = reading.hours_touching(reached, within=bounds)
     kept = {hour for hour in wanted if hour >= oldest_ms}
-    did = dict.fromkeys(("changed", "entries", "runs"), 0) | {"late": len([hour for hour in hours if hour < oldest_ms])}
-    for start, end in reading.spans_of_hours(kept, at_most=HOURS_PER_PASS):
-        judged = reading.judge(facts, start, end, policy)
-        _add(did, store.replace(node_id, start, end, judged, policy_id=policy_id))
+    did = dict.fromkeys(("changed", "entries", "runs", "adjustments"), 0) | {"late": len([hour for hour in hours if hour < oldest_ms])}
+    judges = {policy_id: (policy, facts)}
+    for piece in plan.to_post(node_id, kept, policy_id=policy_id, closed=closed, at_most=HOURS_PER_PASS):
+        if piece.policy_id not in judges:
+            judges[piece.policy_id] = _judge_of(node, piece.policy_id)
+        own_policy, own_facts = judges[piece.policy_id]
+        judged = reading.judge(own_facts, *piece.hours, own_policy)
+        if piece.is_closed:
+            _add(did, adjustments.book(node_id, piece, judged, booked_at=max(now, from_ms(closed.until_ms))))
+        else:
+            _add(did, store.replace(node_id, piece.start_ms, piece.end_ms, judged, policy_id=policy_id))
     _remember(facts, posted)
     return did
 
 
-def _oldest_ms(now: datetime, policy: Policy) -> int:
+def _judge_of(node: Node, policy_id: int) -> tuple[Policy, NodeFacts]:
+    """An earlier policy, and what it makes of the node's events."""
+    policy = Policy.from_json(PolicyRow.objects.get(pk=policy_id).thresholds)
+    return policy, reading.node_facts(node, policy)
+
+
+def _oldest_ms(now: datetime, reach_ms: int) -> int:
     """The first hour that can still be judged: it and its context still have their columns."""
-    return to_ms(retention.horizon(now)) + -(-policy.reach_ms // HOUR_MS) * HOUR_MS
+    return to_ms(retention.horizon(now)) + -(-reach_ms // HOUR_MS) * HOUR_MS
 
 
 def _bounds(capacities: Iterable[Capacity], posted: Mapping[int, Posted]) -> tuple[int, int]:

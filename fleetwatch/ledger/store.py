@@ -30,12 +30,16 @@ ON CONFLICT (node_id, day) DO UPDATE SET versions = (
 Row = tuple[Any, ...]
 Items = tuple[tuple[str, float], ...]
 Hours = dict[int, list[Row]]
+Span = tuple[int, int]
 
 
-def entry_rows(judged: Judgement, policy_id: int) -> Hours:
-    """Rows of ENTRY_COLUMNS by clock hour."""
+def entry_rows(judged: Judgement, policy_id: int, *, within: Span) -> Hours:
+    """Rows of ENTRY_COLUMNS by clock hour, of the cuts that begin within the span."""
     hours: Hours = defaultdict(list)
+    low, high = within
     for one in judged.entries:
+        if not low <= one.cut_ms < high:
+            continue
         hours[one.cut_ms // HOUR_MS * HOUR_MS].append(
             (
                 one.gpu_id, from_ms(one.cut_ms), one.job_id, one.state, one.kind, one.reason, one.signal,
@@ -45,10 +49,13 @@ def entry_rows(judged: Judgement, policy_id: int) -> Hours:
     return hours
 
 
-def run_rows(judged: Judgement) -> Hours:
-    """Rows of RUN_COLUMNS by clock hour; the dicts as sorted items."""
+def run_rows(judged: Judgement, *, within: Span) -> Hours:
+    """Rows of RUN_COLUMNS by clock hour, of the parts that begin within the span; the dicts as sorted items."""
     hours: Hours = defaultdict(list)
+    low, high = within
     for one in judged.parts:
+        if not low <= one.start_ms < high:
+            continue
         hours[one.start_ms // HOUR_MS * HOUR_MS].append(
             (one.gpu_id, one.job_id, one.condition, one.start_ms, one.end_ms, one.continues, _items(one.state_ms), _figures(one.figures))
         )
@@ -56,7 +63,7 @@ def run_rows(judged: Judgement) -> Hours:
 
 
 def stored_entries(node_id: int, start_ms: int, end_ms: int) -> Hours:
-    """The stored rows of ENTRY_COLUMNS of clock hours, by hour."""
+    """The stored rows of ENTRY_COLUMNS of the cuts in [start_ms, end_ms), by clock hour."""
     hours: Hours = defaultdict(list)
     rows = Entry.objects.filter(node_id=node_id, start__gte=from_ms(start_ms), start__lt=from_ms(end_ms))
     for row in rows.values_list(*ENTRY_COLUMNS):
@@ -65,7 +72,7 @@ def stored_entries(node_id: int, start_ms: int, end_ms: int) -> Hours:
 
 
 def stored_runs(node_id: int, start_ms: int, end_ms: int) -> Hours:
-    """The stored rows of RUN_COLUMNS of clock hours, by hour."""
+    """The stored rows of RUN_COLUMNS that begin in [start_ms, end_ms), both cuts, by clock hour."""
     hours: Hours = defaultdict(list)
     # a part lies within one hour: the lower bound on its end only lets the index be used
     rows = Run.objects.filter(node_id=node_id, end_ms__gt=start_ms, end_ms__lte=end_ms, start_ms__gte=start_ms)
@@ -75,32 +82,51 @@ def stored_runs(node_id: int, start_ms: int, end_ms: int) -> Hours:
 
 
 def replace(node_id: int, start_ms: int, end_ms: int, judged: Judgement, *, policy_id: int) -> dict[str, int]:
-    """How many hours, entries and parts of runs of [start_ms, end_ms) changed and were written anew."""
-    entries = _differing(stored_entries(node_id, start_ms, end_ms), entry_rows(judged, policy_id))
-    parts = _differing(stored_runs(node_id, start_ms, end_ms), run_rows(judged))
-    for start, end in spans_of_hours(entries, at_most=HOURS_PER_DELETE):
+    """How many hours, entries and parts of runs of [start_ms, end_ms), both cuts, changed and were written anew."""
+    entries = _differing(stored_entries(node_id, start_ms, end_ms), entry_rows(judged, policy_id, within=(start_ms, end_ms)))
+    for start, end in _clipped(spans_of_hours(entries, at_most=HOURS_PER_DELETE), start_ms, end_ms):
         Entry.objects.filter(node_id=node_id, start__gte=from_ms(start), start__lt=from_ms(end)).delete()
-    for start, end in spans_of_hours(parts, at_most=HOURS_PER_DELETE):
+    _copy_entries(node_id, entries)
+    parts = replace_runs(node_id, start_ms, end_ms, judged)
+    return {"changed": len(entries.keys() | parts.keys()), "entries": _count(entries), "runs": _count(parts)}
+
+
+def replace_runs(node_id: int, start_ms: int, end_ms: int, judged: Judgement) -> Hours:
+    """The parts of runs of [start_ms, end_ms), both cuts, that were written anew, by clock hour."""
+    parts = _differing(stored_runs(node_id, start_ms, end_ms), run_rows(judged, within=(start_ms, end_ms)))
+    for start, end in _clipped(spans_of_hours(parts, at_most=HOURS_PER_DELETE), start_ms, end_ms):
         Run.objects.filter(node_id=node_id, end_ms__gt=start, end_ms__lte=end, start_ms__gte=start).delete()
-    _copy("ledger_entry", ("node_id", *ENTRY_COLUMNS), ((node_id, *row) for rows in entries.values() for row in rows))
-    _copy(
-        "ledger_run",
-        ("node_id", *RUN_COLUMNS),
-        ((node_id, *row[:-2], _json(row[-2]), _json(row[-1])) for rows in parts.values() for row in rows),
-    )
-    count_versions(node_id, entries)
-    return {
-        "changed": len(entries.keys() | parts.keys()),
-        "entries": sum(map(len, entries.values())),
-        "runs": sum(map(len, parts.values())),
-    }
+    _copy_runs(node_id, parts)
+    return parts
 
 
-def differing_hours(node_id: int, start_ms: int, end_ms: int, judged: Judgement, *, policy_id: int) -> list[int]:
-    """The clock hours of [start_ms, end_ms) whose stored rows are not exactly the judged ones; nothing is written."""
-    entries = _differing(stored_entries(node_id, start_ms, end_ms), entry_rows(judged, policy_id))
-    parts = _differing(stored_runs(node_id, start_ms, end_ms), run_rows(judged))
-    return sorted(entries.keys() | parts.keys())
+def differing_hours(node_id: int, start_ms: int, end_ms: int, judged: Judgement, *, policy_id: int) -> set[int]:
+    """The clock hours of [start_ms, end_ms), both cuts, whose stored entries are not exactly the judged ones; nothing is written."""
+    return set(_differing(stored_entries(node_id, start_ms, end_ms), entry_rows(judged, policy_id, within=(start_ms, end_ms))))
+
+
+def differing_runs(node_id: int, start_ms: int, end_ms: int, judged: Judgement) -> set[int]:
+    """The same of parts of runs."""
+    return set(_differing(stored_runs(node_id, start_ms, end_ms), run_rows(judged, within=(start_ms, end_ms))))
+
+
+def _clipped(spans: Iterable[Span], low: int, high: int) -> list[Span]:
+    """The spans of whole hours as far as they lie within [low, high): a month may end in the middle of an hour."""
+    return [(max(start, low), min(end, high)) for start, end in spans]
+
+
+def _count(hours: Hours) -> int:
+    return sum(map(len, hours.values()))
+
+
+def _copy_entries(node_id: int, hours: Hours) -> None:
+    copy_rows("ledger_entry", ("node_id", *ENTRY_COLUMNS), ((node_id, *row) for rows in hours.values() for row in rows))
+    count_versions(node_id, hours)
+
+
+def _copy_runs(node_id: int, hours: Hours) -> None:
+    rows = ((node_id, *row[:-2], _json(row[-2]), _json(row[-1])) for rows in hours.values() for row in rows)
+    copy_rows("ledger_run", ("node_id", *RUN_COLUMNS), rows)
 
 
 def _differing(stored: Hours, judged: Hours) -> Hours:
@@ -119,7 +145,8 @@ def count_versions(node_id: int, hours: Iterable[int]) -> None:
         cursor.executemany(_COUNT_VERSIONS, [(node_id, day, days[day]) for day in sorted(days)])
 
 
-def _copy(table: str, columns: Iterable[str], rows: Iterable[Row]) -> None:
+def copy_rows(table: str, columns: Iterable[str], rows: Iterable[Row]) -> None:
+    """Appends rows to a table."""
     with connection.cursor() as cursor, cursor.copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN") as copy:
         for row in rows:
             copy.write_row(row)

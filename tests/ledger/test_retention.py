@@ -4,7 +4,7 @@ import pytest
 
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import retention
-from fleetwatch.ledger.models import Entry, Policy, Run
+from fleetwatch.ledger.models import Adjustment, Entry, Policy, Run
 from fleetwatch.lib.intervals import to_ms
 
 NOW = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)
@@ -30,7 +30,7 @@ def test_hours_just_older_than_the_retention_go_and_the_rest_stays(gpu):
 
     did = retention.apply(NOW)
 
-    assert did == {"entries": 2, "runs": 2}
+    assert did == {"entries": 2, "runs": 2, "adjustments": 0}
     assert list(Entry.objects.order_by("start").values_list("start", flat=True)) == [HORIZON, HORIZON + timedelta(hours=1)]
     assert list(Run.objects.order_by("start_ms").values_list("start_ms", flat=True)) == [to_ms(HORIZON), to_ms(HORIZON) + 3_600_000]
 
@@ -39,4 +39,14 @@ def test_twice_is_once(gpu):
     post(gpu, HORIZON - timedelta(hours=1))
     retention.apply(NOW)
 
-    assert retention.apply(NOW) == {"entries": 0, "runs": 0}
+    assert retention.apply(NOW) == {"entries": 0, "runs": 0, "adjustments": 0}
+
+
+def test_an_adjustment_goes_with_the_month_in_which_it_was_booked(gpu):
+    post(gpu, HORIZON)
+    facts = {"node": gpu.node, "gpu": gpu, "start": HORIZON - timedelta(days=40), "state": "free", "policy": Policy.objects.get()}
+    for booked_at in (HORIZON - timedelta(seconds=1), HORIZON):
+        Adjustment.objects.create(**facts, gpu_ms=1, cause="late data", booked_at=booked_at)
+
+    assert retention.apply(NOW)["adjustments"] == 1
+    assert Adjustment.objects.get().booked_at == HORIZON
