@@ -21,7 +21,9 @@ from fleetwatch.costs.models import Rate
 from fleetwatch.dashboard import numbers
 from fleetwatch.ingest import tokens
 from fleetwatch.inventory.models import GPUModel, Node
+from fleetwatch.ledger import closing
 from fleetwatch.ledger import services as ledger
+from fleetwatch.ledger.selectors import closed_until
 from fleetwatch.lib.intervals import floor_hour
 from fleetwatch.notify import services as notify
 from fleetwatch.notify.models import Channel
@@ -208,11 +210,22 @@ def set_organisation(asked: Asked) -> Done:
     if chosen not in available_timezones():
         raise RefusedError({"time_zone": "An IANA name, please, like Europe/Berlin."})
     before = organisation().time_zone
+    if chosen != before and closed_until() is not None:
+        raise RefusedError({"time_zone": f"A month is closed, and its days begin at midnight in {before}: the time zone stays."})
     accounts.set_organisation(name=name[:100], time_zone=ZoneInfo(chosen))
     if chosen == before:
         return Done("Saved.")
     ledger.repost_all(asked.now)
     return Done(f"Days now begin at midnight in {chosen}. The ledger is cut there again; this takes some minutes.")
+
+
+def close_month(asked: Asked) -> Done:
+    text = asked.text("month", needed="Which month? Like 2026-10.")
+    try:
+        closed = closing.close_month(closing.read_month(text), by=asked.user.get_username(), now=asked.now, reason=asked.text("reason"))
+    except closing.ClosingError as error:
+        raise RefusedError({"month": str(error)}) from error
+    return Done(f"{closed.month:%Y-%m} is closed. What is judged otherwise from now on is booked as an adjustment.")
 
 
 def set_rule(asked: Asked) -> Done:
@@ -243,6 +256,7 @@ CHANGES: dict[str, Callable[[Asked], Done]] = {
     "enrollment-revoke": revoke_enrollment_token,
     "api-token": create_api_token,
     "api-token-revoke": revoke_api_token,
+    "month": close_month,
     "organisation": set_organisation,
     "rule": set_rule,
 }

@@ -22,6 +22,7 @@ from fleetwatch.dashboard.install import install_command
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.ingest import selectors as ingest
 from fleetwatch.inventory.models import GPUModel, Node
+from fleetwatch.ledger.selectors import closed_months
 from fleetwatch.notify import selectors as notify
 from fleetwatch.notify.models import Channel
 from fleetwatch.notify.transports.base import Transport
@@ -29,7 +30,15 @@ from fleetwatch.notify.transports.base import Transport
 # forms that stand on the page several times: by which field of what was sent they are told apart
 REPEATED = {"channel": "kind", "channel-edit": "id", "rule": "id"}
 # form -> the section it stands in
-SECTIONS = {"rate": "rates", "channel": "channels", "agent": "agents", "enrollment": "agents", "api": "api", "rule": "rules"}
+SECTIONS = {
+    "rate": "rates",
+    "channel": "channels",
+    "agent": "agents",
+    "enrollment": "agents",
+    "api": "api",
+    "rule": "rules",
+    "month": "months",
+}
 
 
 @require_GET
@@ -86,6 +95,7 @@ def _page(
         "edited": _edited(channels, (sent or {}).get("id", "") if action == "channel-edit" else request.GET.get("edit", "")),
         "deliveries": notify.deliveries(10),
         "rules": Rule.objects.prefetch_related("channels").order_by("name"),
+        "closed_months": closed_months(),
         "agent_tokens": ingest.agent_tokens(),
         "enrollment_tokens": ingest.enrollment_tokens(period.now),
         "api_tokens": ApiToken.objects.select_related("user").filter(revoked_at=None).order_by("-created_at"),

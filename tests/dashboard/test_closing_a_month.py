@@ -1,0 +1,51 @@
+"""Closing a month on the settings page."""
+
+from datetime import date, timedelta
+
+import pytest
+
+from fleetwatch.ledger.models import ClosedMonth
+from tests.dashboard import factories
+
+pytestmark = pytest.mark.django_db
+
+HOUR = factories.NOW - timedelta(days=45)
+MONTH = f"{HOUR:%Y-%m}"
+
+
+@pytest.fixture
+def _spent():
+    factories.entry(factories.gpu(factories.node()), hours_ago=45 * 24).save()
+
+
+@pytest.mark.usefixtures("_spent")
+def test_an_admin_closes_a_month_and_the_page_says_who(admin):
+    response = admin.post("/settings/month", {"month": MONTH, "reason": "<b>invoice 7</b>"})
+
+    assert response["Location"] == "/settings#months"
+    assert ClosedMonth.objects.get().month == date(HOUR.year, HOUR.month, 1)
+    page = admin.get("/settings").content.decode()
+    assert f"{HOUR:%B %Y}" in page
+    assert "&lt;b&gt;invoice 7&lt;/b&gt;" in page
+
+
+@pytest.mark.parametrize(
+    ("month", "says"), [("2026-13", "Expected a month like 2026-10"), ("1999-01", "The ledger has no hour of 1999-01")]
+)
+def test_a_month_that_cannot_be_closed_is_refused_beside_its_field(admin, month, says):
+    response = admin.post("/settings/month", {"month": month})
+
+    assert response.status_code == 422
+    assert says in response.content.decode()
+    assert not ClosedMonth.objects.exists()
+
+
+@pytest.mark.usefixtures("_spent")
+def test_the_time_zone_stays_once_a_month_is_closed(admin):
+    admin.post("/settings/month", {"month": MONTH})
+
+    response = admin.post("/settings/organisation", {"name": "ACME", "time_zone": "Asia/Kolkata"})
+
+    assert response.status_code == 422
+    assert "the time zone stays" in response.content.decode()
+    assert admin.post("/settings/organisation", {"name": "ACME", "time_zone": "UTC"}).status_code == 302
