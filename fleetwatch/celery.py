@@ -43,6 +43,7 @@ app.conf.update(
         "telemetry.keep_partitions": {"task": "fleetwatch.telemetry.tasks.keep_partitions", "schedule": 600.0},
         "telemetry.apply_retention": {"task": "fleetwatch.telemetry.tasks.apply_retention", "schedule": 3600.0},
         "costs.ensure_example_rates": {"task": "fleetwatch.costs.tasks.ensure_example_rates", "schedule": 60.0},
+        "costs.note_places": {"task": "fleetwatch.costs.tasks.note_places", "schedule": 60.0, "options": {"expires": 60}},
         "costs.sum_recent_days": {"task": "fleetwatch.costs.tasks.sum_recent_days", "schedule": 60.0, "options": {"expires": 60}},
         "costs.sum_all_days": {"task": "fleetwatch.costs.tasks.sum_all_days", "schedule": 3600.0},
         "alerts.evaluate": {"task": "fleetwatch.alerts.tasks.evaluate", "schedule": 60.0, "options": {"expires": 120}},

@@ -12,8 +12,9 @@ from fleetwatch.api import rows, schemas
 from fleetwatch.api.figures import figures, rows_of_figures
 from fleetwatch.api.period import RequestError, asked
 from fleetwatch.api.series import series_of
+from fleetwatch.costs import book
 from fleetwatch.costs import selectors as costs
-from fleetwatch.costs.models import GPURate, Rate
+from fleetwatch.costs.models import GPURate
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.totals import Group, Scope, nothing
 from fleetwatch.inventory.models import GPU, Node
@@ -139,10 +140,9 @@ def gpu_series(
 
 @router.get("/rates", response=schemas.RatePage, tags=["costs"])
 def rates(request: HttpRequest, paging: Paging) -> Answer:
-    """Every rate there is or was, by GPU model, then by node."""
+    """Every rate there is or was: GPU models', nodes', pools' and single GPUs'. node_class and region narrow a model's."""
     wanted = asked(request)
-    found = Rate.objects.select_related("gpu_model", "node").order_by("gpu_model__name", "node__name", "valid_from", "pk")
-    page, following = wanted.page(found, paging.limit)
+    page, following = wanted.page(book.rates(), paging.limit)
     return {"rows": [rows.rate_row(rate) for rate in page], "next_cursor": following}
 
 

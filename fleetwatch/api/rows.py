@@ -87,6 +87,11 @@ def rate_row(rate: Rate) -> Shape:
         "id": rate.pk,
         "gpu_model": rate.gpu_model.name if rate.gpu_model else None,
         "node": rate.node.name if rate.node else None,
+        "gpu": rate.gpu.uuid if rate.gpu else None,
+        "pool": rate.pool or None,
+        "node_class": rate.node_class or None,
+        "region": rate.region or None,
+        "pricing_class": rate.pricing_class or None,
         "source": rate.source,
         "source_date": rate.source_date,
     }

@@ -279,6 +279,11 @@ class RateRow(RateSpan):
     id: int
     gpu_model: str | None
     node: str | None
+    gpu: str | None
+    pool: str | None
+    node_class: str | None
+    region: str | None
+    pricing_class: str | None
     source: str
     source_date: date | None
 

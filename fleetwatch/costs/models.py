@@ -5,30 +5,45 @@ from django.contrib.postgres.fields import ArrayField, BigIntegerRangeField, Dat
 from django.db import models
 from django.db.models import F, Func, Q, Value
 
+PRICING_CLASSES = ("on_demand", "reserved", "spot", "owned")
 
-def no_overlap(subject: str, name: str) -> ExclusionConstraint:
-    """No two rates of one subject hold at the same moment.
 
-    The subject's id stands in it as the range [id, id]: a GiST index compares ranges without
-    the extension btree_gist, which the embedded Postgres does not have.
+def no_overlap(*subject: str, name: str, condition: Q | None = None) -> ExclusionConstraint:
+    """No two rates of one subject (an id, or text) hold at the same moment.
+
+    An id stands in it as the range [id, id], text as that of its 64-bit hash: a GiST index
+    compares ranges without the extension btree_gist, which the embedded Postgres does not have.
+    (Two names of one hash would refuse a rate, and never misprice one.)
     """
-    only_this_id = Func(F(subject), F(subject), Value("[]"), function="int8range", output_field=BigIntegerRangeField())
     validity = Func(F("valid_from"), F("valid_to"), function="tstzrange", output_field=DateTimeRangeField())
     return ExclusionConstraint(
         name=name,
-        expressions=[(only_this_id, RangeOperators.EQUAL), (validity, RangeOperators.OVERLAPS)],
-        condition=Q(**{f"{subject}__isnull": False}),
+        expressions=[*((_only(field), RangeOperators.EQUAL) for field in subject), (validity, RangeOperators.OVERLAPS)],
+        condition=condition,
     )
 
 
-class Rate(models.Model):
-    """A price per GPU-hour, for a GPU model or (stronger) for one node, valid over [valid_from, valid_to).
+def _only(field: str) -> Func:
+    is_text = field in ("pool", "node_class", "region")
+    value = Func(F(field), Value(0), function="hashtextextended", output_field=models.BigIntegerField()) if is_text else F(field)
+    return Func(value, value, Value("[]"), function="int8range", output_field=BigIntegerRangeField())
 
-    Both ends lie on a UTC hour or the organisation's midnight: entries are cut there.
+
+class Rate(models.Model):
+    """A price per GPU-hour, valid over [valid_from, valid_to), for one subject.
+
+    A GPU's is stronger than its node's, that than the pool's, that than the GPU model's; a
+    model's may be for nodes of one class or region alone and is then stronger than the model's
+    for all (docs/money.md). Both ends lie on a UTC hour or the organisation's midnight: entries are cut there.
     """
 
-    gpu_model = models.ForeignKey("inventory.GPUModel", on_delete=models.CASCADE, null=True, related_name="rates")
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, null=True, related_name="rates", help_text="a physical GPU")
     node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, null=True, related_name="rates")
+    pool = models.CharField(max_length=63, blank=True, default="", help_text="as nodes' label `pool` says it")
+    gpu_model = models.ForeignKey("inventory.GPUModel", on_delete=models.CASCADE, null=True, related_name="rates")
+    node_class = models.CharField(max_length=16, blank=True, default="", help_text="of a model's rate: only on nodes of this class")
+    region = models.CharField(max_length=63, blank=True, default="", help_text="of a model's rate: only on nodes of this region")
+    pricing_class = models.CharField(max_length=16, blank=True, default="", help_text="one of PRICING_CLASSES, or not said")
     usd_per_gpu_hour = models.DecimalField(max_digits=18, decimal_places=6)
     valid_from = models.DateTimeField()
     valid_to = models.DateTimeField(null=True, help_text="None = still valid")
@@ -40,15 +55,45 @@ class Rate(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=models.Q(gpu_model__isnull=False, node__isnull=True) | models.Q(gpu_model__isnull=True, node__isnull=False),
-                name="a_rate_is_for_a_model_or_a_node",
+                condition=Q(gpu__isnull=False, node__isnull=True, pool="", gpu_model__isnull=True)
+                | Q(gpu__isnull=True, node__isnull=False, pool="", gpu_model__isnull=True)
+                | (Q(gpu__isnull=True, node__isnull=True, gpu_model__isnull=True) & ~Q(pool=""))
+                | Q(gpu__isnull=True, node__isnull=True, pool="", gpu_model__isnull=False),
+                name="a_rate_is_for_one_subject",
             ),
+            models.CheckConstraint(
+                condition=Q(gpu_model__isnull=False) | Q(node_class="", region=""), name="class_and_region_are_of_a_models_rate"
+            ),
+            models.CheckConstraint(condition=Q(node_class__in=("", *PRICING_CLASSES)), name="a_rate_is_for_a_known_class"),
+            models.CheckConstraint(condition=Q(pricing_class__in=("", *PRICING_CLASSES)), name="a_rate_is_of_a_known_class"),
             models.CheckConstraint(condition=models.Q(usd_per_gpu_hour__gte=0), name="a_rate_is_not_negative"),
             models.CheckConstraint(
                 condition=Q(valid_to__isnull=True) | Q(valid_to__gt=F("valid_from")), name="a_rate_ends_after_it_starts"
             ),
-            no_overlap("gpu_model", "one_rate_per_model_at_a_time"),
-            no_overlap("node", "one_rate_per_node_at_a_time"),
+            no_overlap("gpu", name="one_rate_per_gpu_at_a_time", condition=Q(gpu__isnull=False)),
+            no_overlap("node", name="one_rate_per_node_at_a_time", condition=Q(node__isnull=False)),
+            no_overlap("pool", name="one_rate_per_pool_at_a_time", condition=~Q(pool="")),
+            no_overlap("gpu_model", "node_class", "region", name="one_rate_per_model_at_a_time", condition=Q(gpu_model__isnull=False)),
+        ]
+
+
+class NodePlace(models.Model):
+    """Pool, class and region of a node over [valid_from, valid_to), as its labels said; "" = they did not.
+
+    The spans of a node follow each other from the beginning on without gaps: what labels say later changes nothing before.
+    """
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="places")
+    pool = models.CharField(max_length=63, blank=True, default="")
+    node_class = models.CharField(max_length=16, blank=True, default="")
+    region = models.CharField(max_length=63, blank=True, default="")
+    valid_from = models.DateTimeField()
+    valid_to = models.DateTimeField(null=True, help_text="None = still so")
+
+    class Meta:
+        constraints = [
+            no_overlap("node", name="one_place_per_node_at_a_time"),
+            models.UniqueConstraint(fields=["node"], condition=Q(valid_to__isnull=True), name="one_present_place_per_node"),
         ]
 
 

@@ -1,46 +1,43 @@
 """Writes of costs: rates, each valid from one moment to another. What was charged is never changed in passing."""
 
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 
 import structlog
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import cuts
 from fleetwatch.costs.example_prices import example_price
-from fleetwatch.costs.models import Rate
+from fleetwatch.costs.models import PRICING_CLASSES, Rate
 from fleetwatch.costs.pricing import MICRO_USD, usd
-from fleetwatch.inventory.models import GPUModel, Node
+from fleetwatch.costs.subjects import BEGINNING, RateError, Subject
+from fleetwatch.inventory.models import GPU, GPUModel, Node
+from fleetwatch.lib.sql import wait_for_lock
 
-# before any GPU that FleetWatch can meet: "from the beginning"
-BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
+BOOK = "costs.rate_book"  # two people who change rates at the same moment do it one after the other
+LONGEST_NAME = 63
 MAX_USD_PER_GPU_HOUR = Decimal(10_000)  # far above any GPU: a higher price is a typing error
+
+__all__ = ["BEGINNING", "RateError", "Subject", "ensure_example_rates", "set_rate", "withdraw_rate"]
 
 log = structlog.get_logger(__name__)
 
 
-class RateError(ValueError):
-    """A rate that can't be set; the text is a sentence for the person who set it, `field` names what is wrong."""
-
-    def __init__(self, message: str, *, field: str) -> None:
-        super().__init__(message)
-        self.field = field
-
-
 @transaction.atomic
 def set_rate(
-    subject: GPUModel | Node,
+    subject: Subject | GPU | Node | GPUModel,
     usd_per_gpu_hour: Decimal,
     *,
     valid_from: datetime,
     now: datetime,
     valid_to: datetime | None = None,
+    pricing_class: str = "",
     source: str = "",
     source_date: date | None = None,
 ) -> Rate:
-    """The new rate of a GPU model or (stronger) of one node, over [valid_from, valid_to).
+    """The new rate of a subject over [valid_from, valid_to).
 
     The rate that held before ends where it begins (and holds again from valid_to on, if
     there is one); shipped examples that begin later make room too, because nobody agreed on them.
@@ -50,14 +47,16 @@ def set_rate(
     """
     price = _checked_price(usd_per_gpu_hour)
     _check_moments(valid_from, valid_to)
-    _lock(subject)
-    overlapping = _rates(subject).filter(Q(valid_to__isnull=True) | Q(valid_to__gt=valid_from))
+    whom = _checked_subject(Subject.of(subject))
+    wait_for_lock(BOOK)
+    overlapping = whom.rates.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=valid_from))
     if valid_to is not None:
         overlapping = overlapping.filter(valid_from__lt=valid_to)
     for standing in overlapping.order_by("valid_from"):
         _make_room(standing, valid_from=valid_from, valid_to=valid_to)
     rate = Rate.objects.create(
-        **_subject(subject),
+        **whom.fields,
+        pricing_class=_checked_class(pricing_class or whom.node_class),
         usd_per_gpu_hour=price,
         valid_from=valid_from,
         valid_to=valid_to,
@@ -65,7 +64,7 @@ def set_rate(
         source_date=source_date,
         created_at=now,
     )
-    log.info("rate set", rate=rate.pk, subject=subject.name, usd_per_gpu_hour=str(price), valid_from=valid_from.isoformat())
+    log.info("rate set", rate=rate.pk, subject=whom.name, usd_per_gpu_hour=str(price), valid_from=valid_from.isoformat())
     return rate
 
 
@@ -75,16 +74,17 @@ def withdraw_rate(rate: Rate) -> None:
 
     The dollars of its whole time change: call it only on a person's word.
     """
-    subject = _subject_of(rate)
-    _lock(subject)
+    wait_for_lock(BOOK)
+    subject = Subject.of_rate(rate)
     rate.delete()
-    _rates(subject).filter(valid_to=rate.valid_from).update(valid_to=rate.valid_to)
+    subject.rates.filter(valid_to=rate.valid_from).update(valid_to=rate.valid_to)
     log.info("rate withdrawn", subject=subject.name, usd_per_gpu_hour=str(rate.usd_per_gpu_hour), valid_from=rate.valid_from.isoformat())
 
 
 def ensure_example_rates(now: datetime) -> dict[str, int]:
-    """How many GPU models that have a GPU and no rate at all got their shipped example price, valid from the beginning."""
-    models = GPUModel.objects.filter(gpus__isnull=False, rates__isnull=True).distinct()
+    """How many GPU models that have a GPU and no rate for all nodes got their shipped example price, valid from the beginning."""
+    own = Rate.objects.filter(gpu_model=OuterRef("pk"), node_class="", region="")
+    models = GPUModel.objects.filter(~Exists(own), gpus__isnull=False).distinct()
     examples = [
         Rate(
             gpu_model=model,
@@ -149,22 +149,21 @@ def _check_moments(valid_from: datetime, valid_to: datetime | None) -> None:
         raise RateError("A rate has to end after it begins.", field="valid_to")
 
 
-def _lock(subject: GPUModel | Node) -> None:
-    """Two people who set a rate of one subject at the same moment do it one after the other."""
-    type(subject)._default_manager.select_for_update().get(pk=subject.pk)
-
-
-def _subject_of(rate: Rate) -> GPUModel | Node:
-    """Raises ValueError for a rate of neither, which the constraint a_rate_is_for_a_model_or_a_node forbids."""
-    subject = rate.gpu_model or rate.node
-    if subject is None:
-        raise ValueError(f"rate {rate.pk} is for nothing")
+def _checked_subject(subject: Subject) -> Subject:
+    if sum((subject.gpu is not None, subject.node is not None, bool(subject.pool), subject.gpu_model is not None)) != 1:
+        raise RateError("A rate is for one GPU, one node, one pool or one GPU model.", field="subject")
+    if subject.gpu_model is None and (subject.node_class or subject.region):
+        raise RateError("Only a GPU model's rate can be for a class or a region.", field="region" if subject.region else "node_class")
+    if subject.gpu is not None and subject.gpu.parent_id is not None:
+        raise RateError("A MIG instance costs its share of its GPU: set the GPU's rate.", field="subject")
+    for field, text in (("pool", subject.pool), ("region", subject.region)):
+        if len(text) > LONGEST_NAME or not text.isprintable() or text != text.strip():
+            raise RateError(f"The name of a {field} has at most {LONGEST_NAME} letters and no control characters.", field=field)
+    _checked_class(subject.node_class, field="node_class")
     return subject
 
 
-def _subject(subject: GPUModel | Node) -> dict[str, GPUModel | Node]:
-    return {"gpu_model" if isinstance(subject, GPUModel) else "node": subject}
-
-
-def _rates(subject: GPUModel | Node) -> QuerySet[Rate]:
-    return Rate.objects.filter(**_subject(subject))
+def _checked_class(text: str, *, field: str = "pricing_class") -> str:
+    if text and text not in PRICING_CLASSES:
+        raise RateError(f"A class is {', '.join(PRICING_CLASSES)}, not {text[:40]!r}.", field=field)
+    return text

@@ -3,7 +3,7 @@
 from celery import shared_task
 from django.utils import timezone
 
-from fleetwatch.costs import day_sums, services
+from fleetwatch.costs import day_sums, places, services
 from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.operations.services import record_run
 
@@ -14,6 +14,12 @@ MAX_NODE_DAYS = 20_000  # of one run: some minutes
 def ensure_example_rates() -> None:
     with advisory_lock("costs.ensure_example_rates") as held, record_run("costs.ensure_example_rates") as did:
         did.update(services.ensure_example_rates(timezone.now()) if held else {})
+
+
+@shared_task(ignore_result=True)
+def note_places() -> None:
+    with advisory_lock("costs.note_places") as held, record_run("costs.note_places") as did:
+        did.update(places.note_places(timezone.now()) if held else {})
 
 
 @shared_task(ignore_result=True)

@@ -18,9 +18,9 @@ from fleetwatch.alerts import services as alerts
 from fleetwatch.alerts.models import Rule
 from fleetwatch.costs import services as costs
 from fleetwatch.costs.models import Rate
+from fleetwatch.costs.subjects import KINDS, Subject, find
 from fleetwatch.dashboard import numbers
 from fleetwatch.ingest import tokens
-from fleetwatch.inventory.models import GPUModel, Node
 from fleetwatch.ledger import closing
 from fleetwatch.ledger import services as ledger
 from fleetwatch.ledger.selectors import closed_until
@@ -31,6 +31,9 @@ from fleetwatch.notify.transports.base import ConfigError
 
 Post = Mapping[str, str]
 MAX_TTL_DAYS = 366
+NO_SUBJECT = "Choose a GPU model, a pool or a node, or name one: node gpu-07."
+# field of the service -> of the form
+RATE_FIELDS = {"usd_per_gpu_hour": "usd", "valid_from": "since", "pool": "named"}
 
 
 class RefusedError(Exception):
@@ -74,16 +77,17 @@ class Asked:
 
 
 def set_rate(asked: Asked) -> Done:
-    subject = _rate_subject(asked.text("subject", needed="Choose a GPU model or a node."))
+    subject = _rate_subject(asked)
     try:
         amount = Decimal(asked.text("usd", needed="How many dollars per GPU-hour?").removeprefix("$"))
     except InvalidOperation:
         raise RefusedError({"usd": "A number of dollars, please, like 2.49."}) from None
     valid_from = _valid_from(asked)
+    pricing_class, source = asked.text("pricing_class"), asked.text("source") or "set by hand"
     try:
-        costs.set_rate(subject, amount, valid_from=valid_from, now=asked.now, source=asked.text("source") or "set by hand")
+        costs.set_rate(subject, amount, valid_from=valid_from, now=asked.now, pricing_class=pricing_class, source=source[:300])
     except costs.RateError as error:
-        raise RefusedError({{"usd_per_gpu_hour": "usd", "valid_from": "since"}.get(error.field, ""): str(error)}) from error
+        raise RefusedError({RATE_FIELDS.get(error.field, error.field): str(error)}) from error
     return Done(f"{subject.name} costs {numbers.usd(amount)} per GPU-hour {_from_then_on(valid_from)}")
 
 
@@ -93,12 +97,18 @@ def withdraw_rate(asked: Asked) -> Done:
     return Done("The rate was withdrawn; the one before it holds again.")
 
 
-def _rate_subject(text: str) -> GPUModel | Node:
-    kind, _, key = text.partition(":")
-    subject = (GPUModel if kind == "model" else Node).objects.filter(pk=int(key) if key.isdecimal() else -1).first()
-    if subject is None:
-        raise RefusedError({"subject": "Choose a GPU model or a node."})
-    return subject
+def _rate_subject(asked: Asked) -> Subject:
+    """What is named in the list, or, stronger, what is typed as the list of rates has it: "node gpu-07"."""
+    named = asked.text("named")
+    narrowed = {"node_class": asked.text("node_class"), "region": asked.text("region")}
+    kind, _, name = named.partition(" ") if named else asked.text("subject", needed=NO_SUBJECT).partition(":")
+    kind = {"model": "gpu_model"}.get(kind.lower(), kind.lower())
+    if kind not in KINDS or not name.strip():
+        raise RefusedError({"named" if named else "subject": NO_SUBJECT})
+    try:
+        return find(kind, name.strip(), **narrowed)
+    except costs.RateError as error:
+        raise RefusedError({"named" if named else "subject": str(error)}) from error
 
 
 def _from_then_on(valid_from: datetime) -> str:

@@ -30,6 +30,12 @@ def advisory_lock(name: str) -> Iterator[bool]:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [lock_key(name)])
 
 
+def wait_for_lock(name: str) -> None:
+    """Holds the lock `name` until the transaction ends; waits for whoever holds it. Needs a transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(name)])
+
+
 def read_statement(path: Path) -> str:
     """The SQL statement in a file."""
     return path.read_text(encoding="utf-8")

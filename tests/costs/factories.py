@@ -5,7 +5,7 @@ from decimal import Decimal
 from itertools import count
 
 from fleetwatch.accounts.models import Team
-from fleetwatch.costs.models import Rate
+from fleetwatch.costs.models import NodePlace, Rate
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry, Policy, Run
@@ -38,10 +38,28 @@ def a_job(*, key: str | None = None, user: str = "ann", team: str | None = "nlp"
     return Job.objects.create(key=key or f"slurm/della/{next(_numbers)}", user=user, team=payer, **fields)
 
 
-def a_rate(usd: str, *, gpu: GPU | None = None, node: str | None = None, valid_from: datetime = LONG_AGO, **fields: object) -> Rate:
-    """For the GPU's model, or for the node of that name."""
-    subject = {"node": Node.objects.get(name=node)} if node else {"gpu_model": gpu.model}
+def a_rate(
+    usd: str,
+    *,
+    gpu: GPU | None = None,
+    node: str | None = None,
+    pool: str = "",
+    only: GPU | None = None,
+    valid_from: datetime = LONG_AGO,
+    **fields: object,
+) -> Rate:
+    """For the GPU's model, or for the node of that name, the pool, or that GPU only."""
+    subject = (
+        {"node": Node.objects.get(name=node)} if node else {"gpu": only} if only else {"pool": pool} if pool else {"gpu_model": gpu.model}
+    )
     return Rate.objects.create(usd_per_gpu_hour=Decimal(usd), valid_from=valid_from, created_at=HOUR, **subject, **fields)
+
+
+def a_place(
+    node: str, *, pool: str = "", node_class: str = "", region: str = "", valid_from: datetime = LONG_AGO, valid_to: datetime | None = None
+) -> NodePlace:
+    place = {"pool": pool, "node_class": node_class, "region": region}
+    return NodePlace.objects.create(node=Node.objects.get(name=node), valid_from=valid_from, valid_to=valid_to, **place)
 
 
 def an_entry(

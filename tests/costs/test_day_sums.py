@@ -15,7 +15,7 @@ from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger.models import Entry
 from fleetwatch.ledger.store import count_versions
 from fleetwatch.lib.intervals import Interval, to_ms
-from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate, an_entry
+from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_place, a_rate, an_entry
 
 pytestmark = pytest.mark.django_db
 
@@ -123,6 +123,42 @@ def test_gpus_of_two_models_in_one_node_keep_their_own_price():
     assert totals(WEEK).cost_usd == 2  # the sum spoke of another inventory: it is not believed
 
 
+def test_a_gpu_with_a_rate_of_its_own_is_told_apart_and_no_sum_of_before_is_believed():
+    own, other = a_gpu(), a_gpu()
+    a_rate("3.00", gpu=own)
+    for gpu in (own, other):
+        counted(gpu, "useful", HOUR_MS, start=MONDAY)
+    sum_days(LATER, 100)
+
+    own_rate = a_rate("1.00", only=own)
+    assert totals(WEEK).cost_usd == 4
+    sum_days(LATER, 100)
+    assert DaySum.objects.count() == 2
+    assert totals(WEEK).cost_usd == 4
+    assert is_read_from_sums()
+
+    own_rate.delete()
+    assert totals(WEEK).cost_usd == 6
+
+
+def test_a_node_that_is_relabelled_in_the_middle_of_a_day_is_priced_hour_by_hour_and_others_by_their_sums():
+    moved, stays = a_gpu(node="gpu-01"), a_gpu(node="gpu-02")
+    a_place("gpu-01", pool="cheap", valid_to=MONDAY + 6 * HOUR)
+    a_place("gpu-01", pool="dear", valid_from=MONDAY + 6 * HOUR)
+    a_place("gpu-02", pool="cheap")
+    a_rate("1.00", pool="cheap")
+    a_rate("2.00", pool="dear")
+    for gpu in (moved, stays):
+        for hour in range(24):
+            counted(gpu, "useful", HOUR_MS, start=MONDAY + hour * HOUR)
+    sum_days(LATER, 100)
+
+    assert totals(WEEK).cost_usd == (6 * 1 + 18 * 2) + 24
+    assert totals(WEEK, scope=Scope(node="gpu-01")).cost_usd == 6 * 1 + 18 * 2
+    Entry.objects.filter(node=stays.node).delete()
+    assert totals(WEEK, scope=Scope(node="gpu-02")).cost_usd == 24  # behind the sums' back: they were read
+
+
 def test_a_deleted_job_leaves_its_time_in_the_sums_as_in_the_entries():
     gpu, job = a_gpu(), a_job()
     counted(gpu, "useful", HOUR_MS, job=job, start=MONDAY)
@@ -148,6 +184,10 @@ def test_with_and_without_sums_every_figure_is_the_same(name):
     jobs = [None, a_job(), a_job(user="bob", team=None)]
     a_rate("2.50", gpu=gpus[0], valid_to=first + 5 * DAY)
     a_rate("3.10", gpu=gpus[0], valid_from=first + 5 * DAY)
+    a_rate("1.70", only=gpus[2], valid_from=first + 2 * DAY, valid_to=first + 9 * DAY + 7 * HOUR)
+    a_place("n0", pool="a", valid_to=first + 3 * DAY + 5 * HOUR)
+    a_place("n0", pool="b", valid_from=first + 3 * DAY + 5 * HOUR)
+    a_rate("0.90", pool="b", valid_from=first, valid_to=first + 8 * DAY)
     for _ in range(400):
         state, tier = dice.choice([("useful", ""), ("idle", "certain"), ("stalled", "probable"), ("free", "potential")])
         job = None if state == "free" else dice.choice(jobs)
@@ -170,7 +210,7 @@ def test_with_and_without_sums_every_figure_is_the_same(name):
     assert partly == before
     assert figures() == before
     assert wrong_sums(Interval(first - DAY, span.end + DAY)) == []
-    assert is_read_from_sums(Interval(first, first + 14 * DAY)) or name != "UTC"
+    assert is_read_from_sums(Interval(first + 10 * DAY, first + 14 * DAY)) or name != "UTC"
 
 
 def test_a_wrong_sum_is_found():

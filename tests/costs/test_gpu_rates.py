@@ -2,12 +2,16 @@
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import pairwise
 
 import pytest
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from fleetwatch.costs.models import GPURate
-from tests.costs.factories import a_gpu, a_rate
+from fleetwatch.costs.models import GPURate, NodePlace, Rate
+from tests.costs.factories import LONG_AGO, a_gpu, a_place, a_rate
 
 pytestmark = pytest.mark.django_db
 
@@ -86,3 +90,129 @@ def test_a_rate_may_begin_where_the_one_before_ends_and_other_models_are_their_o
 def test_a_rate_ends_after_it_starts():
     with pytest.raises(IntegrityError, match="a_rate_ends_after_it_starts"):
         a_rate("2.50", gpu=a_gpu(), valid_from=JUNE, valid_to=JUNE)
+
+
+def test_each_more_specific_rate_is_stronger_within_its_span_only():
+    gpu = a_gpu(node="gpu-01")
+    a_place("gpu-01", pool="train", node_class="spot", region="eu")
+    days = [datetime(2026, 5, day, tzinfo=UTC) for day in range(1, 15)]
+    a_rate("7", gpu=gpu, valid_from=days[0])
+    a_rate("6", gpu=gpu, region="eu", valid_from=days[1], valid_to=days[13])
+    a_rate("5", gpu=gpu, node_class="spot", valid_from=days[2], valid_to=days[12])
+    a_rate("4", gpu=gpu, node_class="spot", region="eu", valid_from=days[3], valid_to=days[11])
+    a_rate("3", pool="train", valid_from=days[4], valid_to=days[10])
+    a_rate("2", node="gpu-01", valid_from=days[5], valid_to=days[9])
+    a_rate("1", only=gpu, valid_from=days[6], valid_to=days[8])
+
+    prices = [7, 6, 5, 4, 3, 2, 1, 1, 2, 3, 4, 5, 6, 7]
+    changes = [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13]
+    wanted = [
+        (Decimal(prices[at]), days[at], days[until] if until is not None else None)
+        for at, until in zip(changes, [*changes[1:], None], strict=True)
+    ]
+    assert spans(gpu) == wanted
+
+
+def test_rates_of_other_gpus_pools_classes_and_regions_do_not_hold():
+    gpu = a_gpu(node="gpu-01")
+    other = a_gpu(node="gpu-01")
+    a_place("gpu-01", pool="train", node_class="spot", region="eu")
+    a_rate("1", only=other)
+    a_rate("3", pool="serve")
+    a_rate("4", gpu=gpu, node_class="spot", region="us")
+    a_rate("5", gpu=gpu, node_class="owned")
+    a_rate("6", gpu=gpu, region="us")
+
+    assert spans(gpu) == []
+    assert [price for price, _, _ in spans(other)] == [1]
+
+
+def test_a_node_whose_labels_change_keeps_the_price_of_its_past():
+    gpu = a_gpu(node="gpu-01")
+    a_place("gpu-01", pool="train", valid_to=JUNE)
+    a_place("gpu-01", pool="serve", valid_from=JUNE)
+    a_rate("3", pool="train", valid_from=MAY)
+    a_rate("4", pool="serve", valid_from=MAY)
+
+    assert spans(gpu) == [(3, MAY, JUNE), (4, JUNE, None)]
+
+
+def test_a_mig_instance_takes_its_parents_own_rate():
+    parent = a_gpu()
+    instance = a_gpu(parent=parent)
+    a_rate("2.00", gpu=parent, valid_from=MAY)
+    a_rate("1.00", only=parent, valid_from=JUNE)
+
+    assert spans(instance) == [(2, MAY, JUNE), (1, JUNE, None)]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"pool": "train"}, {"node": "gpu-01"}, {"only": True}, {"gpu": True}, {"gpu": True, "node_class": "spot", "region": "eu"}],
+)
+def test_two_rates_of_one_subject_never_hold_at_the_same_moment(fields):
+    gpu = a_gpu(node="gpu-01")
+    fields = {name: gpu if value is True else value for name, value in fields.items()}
+    a_rate("2.50", valid_from=MAY, **fields)
+
+    with pytest.raises(IntegrityError, match="one_rate_per_"):
+        a_rate("2.60", valid_from=JUNE, **fields)
+
+
+def test_pools_classes_and_regions_are_their_own_subjects():
+    gpu = a_gpu()
+    for fields in ({"pool": "a"}, {"pool": "b"}):
+        a_rate("1", **fields)
+    for node_class, region in (("", ""), ("spot", ""), ("owned", ""), ("", "eu"), ("spot", "eu"), ("spot", "us")):
+        a_rate("1", gpu=gpu, node_class=node_class, region=region)
+
+
+@pytest.mark.parametrize("fields", [{}, {"pool": "a", "gpu_model": True}, {"pool": "a", "region": "eu"}, {"gpu_model": True, "node": True}])
+def test_a_rate_is_for_exactly_one_subject(fields):
+    gpu = a_gpu()
+    subjects = {"gpu_model": gpu.model, "node": gpu.node}
+    values = {name: subjects[name] if value is True else value for name, value in fields.items()}
+
+    with pytest.raises(IntegrityError, match="a_rate_is_for_one_subject|class_and_region_are_of_a_models_rate"):
+        Rate.objects.create(usd_per_gpu_hour=1, valid_from=MAY, created_at=MAY, **values)
+
+
+@given(data=st.data())
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_at_every_moment_the_most_specific_rate_that_holds_is_the_one(data):
+    """Against the definition, moment by moment, over random rates and places."""
+    with transaction.atomic():
+        gpus = [a_gpu(node=f"n{number % 2}", model=["H100 SXM", "L4"][number // 2]) for number in range(4)]
+        days = [datetime(2026, 5, day, tzinfo=UTC) for day in range(1, 9)]
+        for name in ("n0", "n1"):
+            turn = data.draw(st.integers(1, 6))
+            for begin, end in ((LONG_AGO, days[turn]), (days[turn], None)):
+                place = data.draw(st.tuples(st.sampled_from(["", "a", "b"]), st.sampled_from(["", "spot"]), st.sampled_from(["", "eu"])))
+                a_place(name, pool=place[0], node_class=place[1], region=place[2], valid_from=begin, valid_to=end)
+        kinds = [{"only": gpus[0]}, {"only": gpus[3]}, {"node": "n0"}, {"pool": "a"}, {"pool": "b"}]
+        kinds += [{"gpu": gpus[at], "node_class": cls, "region": reg} for at in (0, 2) for cls in ("", "spot") for reg in ("", "eu")]
+        for number, kind in enumerate(kinds):
+            cut = sorted(data.draw(st.lists(st.integers(0, 7), max_size=3, unique=True)))
+            for begin, end in pairwise(cut):
+                a_rate(f"{number}.{begin}", valid_from=days[begin], valid_to=days[end], **kind)
+
+        for gpu in gpus:
+            assert [priced(gpu, day) for day in days] == [defined(gpu, day) for day in days]
+        transaction.set_rollback(True)
+
+
+def priced(gpu, moment):
+    holding = GPURate.objects.filter(gpu=gpu, valid_from__lte=moment).filter(Q(valid_to__isnull=True) | Q(valid_to__gt=moment))
+    return [rate.rate_id for rate in holding]
+
+
+def defined(gpu, moment):
+    """The rate that holds by docs/money.md, as a list of none or one."""
+    now = Q(valid_from__lte=moment) & (Q(valid_to__isnull=True) | Q(valid_to__gt=moment))
+    place = NodePlace.objects.filter(now, node=gpu.node).get()
+    ladder = [Q(gpu=gpu), Q(node=gpu.node), Q(pool=place.pool) & ~Q(pool="")]
+    both, node_class, region = (place.node_class, place.region), (place.node_class, ""), ("", place.region)
+    for wanted in ((both if all(both) else None), (node_class if node_class[0] else None), (region if region[1] else None), ("", "")):
+        if wanted is not None:
+            ladder.append(Q(gpu_model=gpu.model, node_class=wanted[0], region=wanted[1]))
+    return next(([rate.pk] for step in ladder for rate in Rate.objects.filter(now, step)), [])

@@ -1,5 +1,6 @@
 """Setting rates: the one before ends where the new one begins; examples make room."""
 
+from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
@@ -7,7 +8,7 @@ import pytest
 
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs.models import Rate
-from fleetwatch.costs.services import BEGINNING, RateError, ensure_example_rates, set_rate, withdraw_rate
+from fleetwatch.costs.services import BEGINNING, RateError, Subject, ensure_example_rates, set_rate, withdraw_rate
 from tests.costs.factories import a_gpu, a_rate
 
 pytestmark = pytest.mark.django_db
@@ -176,3 +177,63 @@ def test_an_own_rate_from_now_on_ends_the_example_and_one_from_the_beginning_rep
     assert Rate.objects.get(gpu_model=first.model, is_example=True).valid_to == JUNE
     assert not Rate.objects.filter(gpu_model=second.model, is_example=True).exists()
     assert ensure_example_rates(NOW) == {"created": 0}
+
+
+def test_rates_of_a_gpu_a_pool_and_a_class_close_the_one_before_of_their_own_only():
+    gpu = a_gpu()
+    subjects = [gpu, Subject(pool="train"), Subject(gpu_model=gpu.model, node_class="spot"), Subject(gpu_model=gpu.model, region="eu")]
+    for subject in [*subjects, gpu.model]:
+        set_rate(subject, Decimal(2), valid_from=MAY, now=NOW)
+    for subject in subjects:
+        set_rate(subject, Decimal(3), valid_from=JUNE, now=NOW)
+
+    assert Counter(spans()) == {(2, MAY, JUNE): 4, (3, JUNE, None): 4, (2, MAY, None): 1}
+    withdraw_rate(Rate.objects.get(pool="train", valid_from=JUNE))
+    assert Rate.objects.get(pool="train").valid_to is None
+
+
+def test_a_rate_for_a_class_of_nodes_is_of_that_class():
+    model = a_gpu().model
+
+    assert set_rate(Subject(gpu_model=model, node_class="spot"), Decimal(1), valid_from=MAY, now=NOW).pricing_class == "spot"
+    assert set_rate(model, Decimal(1), valid_from=MAY, now=NOW, pricing_class="owned").pricing_class == "owned"
+
+
+@pytest.mark.parametrize(
+    ("subject", "field"),
+    [
+        (Subject(pool="x" * 64), "pool"),
+        (Subject(pool="a\nb"), "pool"),
+        (Subject(pool=" a"), "pool"),
+        (Subject(), "subject"),
+        (Subject(pool="a", region="eu"), "region"),
+    ],
+)
+def test_a_subject_that_can_not_be_is_refused(subject, field):
+    with pytest.raises(RateError) as refused:
+        set_rate(subject, Decimal(1), valid_from=MAY, now=NOW)
+    assert refused.value.field == field
+
+
+def test_a_class_that_is_none_is_refused():
+    model = a_gpu().model
+
+    with pytest.raises(RateError, match="A class is on_demand, reserved, spot, owned, not 'gold'"):
+        set_rate(model, Decimal(1), valid_from=MAY, now=NOW, pricing_class="gold")
+    with pytest.raises(RateError) as refused:
+        set_rate(Subject(gpu_model=model, node_class="gold"), Decimal(1), valid_from=MAY, now=NOW)
+    assert refused.value.field == "node_class"
+
+
+def test_an_instance_has_no_rate_of_its_own():
+    instance = a_gpu(parent=a_gpu())
+
+    with pytest.raises(RateError, match="share of its GPU"):
+        set_rate(instance, Decimal(1), valid_from=MAY, now=NOW)
+
+
+def test_a_model_with_a_rate_for_spot_nodes_only_still_gets_its_example():
+    gpu = a_gpu(model="H100 SXM")
+    set_rate(Subject(gpu_model=gpu.model, node_class="spot"), Decimal(1), valid_from=MAY, now=NOW)
+
+    assert ensure_example_rates(NOW) == {"created": 1}

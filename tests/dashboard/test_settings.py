@@ -70,7 +70,7 @@ def test_a_viewer_reads_the_settings_without_buttons(viewer):
 def test_a_rate_is_set_from_this_hour_on(admin):
     model = factories.gpu(factories.node()).model
 
-    response = admin.post("/settings/rate", {"subject": f"model:{model.pk}", "usd": "$2.49", "since": "", "source": "contract 7"})
+    response = admin.post("/settings/rate", {"subject": f"model:{model.name}", "usd": "$2.49", "since": "", "source": "contract 7"})
 
     assert response["Location"] == "/settings#rates"
     rate = Rate.objects.get()
@@ -82,7 +82,7 @@ def test_a_rate_of_a_node_can_hold_from_a_day_of_the_organisations_zone(admin):
     node = factories.node()
     factories.gpu(node)
 
-    admin.post("/settings/rate", {"subject": f"node:{node.pk}", "usd": "1", "since": "2026-11-01"})
+    admin.post("/settings/rate", {"subject": f"node:{node.name}", "usd": "1", "since": "2026-11-01"})
 
     assert Rate.objects.get(node=node).valid_from == datetime(2026, 10, 31, 23, tzinfo=UTC)
 
@@ -98,7 +98,7 @@ def test_the_answer_to_a_rate_says_which_hours_it_changes(admin, since, sentence
     Organisation.objects.create(pk=1, time_zone="Europe/Berlin")
     model = factories.gpu(factories.node()).model
 
-    page = admin.post("/settings/rate", {"subject": f"model:{model.pk}", "usd": "2.49", "since": since}, follow=True).content.decode()
+    page = admin.post("/settings/rate", {"subject": f"model:{model.name}", "usd": "2.49", "since": since}, follow=True).content.decode()
 
     assert sentence in page
 
@@ -111,18 +111,68 @@ def test_the_answer_to_a_rate_says_which_hours_it_changes(admin, since, sentence
         ("usd", "NaN", "dollars"),
         ("usd", "1e9", "dollars"),
         ("since", "yesterday", "A date, please"),
-        ("subject", "model:999999", "Choose a GPU model or a node"),
-        ("subject", "model:x", "Choose a GPU model or a node"),
+        ("subject", "model:999999", "There is no GPU model &#x27;999999&#x27;"),
+        ("subject", "planet:x", "Choose a GPU model, a pool or a node"),
     ],
 )
 def test_a_wrong_rate_says_what_is_wrong(admin, field, value, sentence):
     model = factories.gpu(factories.node()).model
 
-    response = admin.post("/settings/rate", {"subject": f"model:{model.pk}", "usd": "2", "since": ""} | {field: value})
+    response = admin.post("/settings/rate", {"subject": f"model:{model.name}", "usd": "2", "since": ""} | {field: value})
 
     assert response.status_code == 422
     assert sentence in text_of(response)
     assert not Rate.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("named", "name"),
+    [("gpu GPU-node-001-0", "GPU GPU-node-001-0"), ("GPU GPU-node-001-0", "GPU GPU-node-001-0"), ("pool train", "pool train")],
+)
+def test_a_gpu_or_a_pool_is_named_as_the_list_has_it(admin, named, name):
+    model = factories.gpu(factories.node()).model
+
+    page = admin.post("/settings/rate", {"subject": f"model:{model.name}", "named": named, "usd": "2"}, follow=True).content.decode()
+
+    assert f"{name} costs $2.00" in page
+    assert f'<td class="name">{name}' in page
+
+
+def test_a_models_rate_can_be_for_a_class_and_a_region_of_nodes(admin):
+    model = factories.gpu(factories.node()).model
+
+    admin.post("/settings/rate", {"subject": f"model:{model.name}", "usd": "2", "node_class": "spot", "region": "eu-1"})
+
+    rate = Rate.objects.get()
+    assert (rate.gpu_model, rate.node_class, rate.region, rate.pricing_class) == (model, "spot", "eu-1", "spot")
+    assert "H100 SXM, spot, eu-1" in text_of(admin.get("/settings"))
+
+
+@pytest.mark.parametrize(
+    ("sent", "sentence"),
+    [
+        ({"named": "gpu GPU-none"}, "There is no GPU"),
+        ({"named": "moon base"}, "Choose a GPU model, a pool or a node"),
+        ({"named": "pool a", "region": "eu"}, "Only a GPU model"),
+        ({"node_class": "gold"}, "A class is on_demand"),
+        ({"region": "x" * 64}, "The name of a region has at most 63"),
+    ],
+)
+def test_a_subject_that_can_not_be_is_said_at_its_field(admin, sent, sentence):
+    model = factories.gpu(factories.node()).model
+
+    response = admin.post("/settings/rate", {"subject": f"model:{model.name}", "usd": "2"} | sent)
+
+    assert response.status_code == 422
+    assert f'<p class="error" role="alert">{sentence}' in text_of(response)
+    assert not Rate.objects.exists()
+
+
+def test_a_pool_with_a_hostile_name_is_text(admin):
+    factories.gpu(factories.node())
+    Rate.objects.create(pool="<script>alert(1)</script>", usd_per_gpu_hour=1, valid_from=factories.NOW, created_at=factories.NOW)
+
+    assert "pool &lt;script&gt;" in text_of(admin.get("/settings"))
 
 
 def test_a_withdrawn_rate_is_gone(admin):

@@ -4,12 +4,21 @@
 --      touches); by_gpu (whether it matters which GPU it was), use_sums (whether sums of days can answer);
 --      what is looked at, NULL = all: node_id, gpu_id, gpu_model_id, job_id, team_id, user_name, is_allocated, has_team, has_gpu_model, states.
 -- Again: safe, it only reads. The tests on parameters are constants to the planner: it folds them away.
-WITH rate_change AS (
-    SELECT array_agg(DISTINCT moment ORDER BY moment) AS moments
+WITH change AS (
+    -- of everybody's price, and of that of nodes whose labels put them elsewhere
+    SELECT NULL AS node_id, moment
     FROM costs_rate
     CROSS JOIN LATERAL unnest(ARRAY[valid_from, valid_to]) AS change (moment)
     WHERE moment > %(start)s
       AND moment < %(end)s
+    UNION ALL
+    SELECT node_id, valid_from
+    FROM costs_nodeplace
+    WHERE valid_from > %(start)s
+      AND valid_from < %(end)s
+),
+rate_change AS (
+    SELECT array_agg(DISTINCT moment ORDER BY moment) AS moments FROM change
 ),
 calendar AS (
     SELECT * FROM unnest(%(day_starts)s::timestamptz[], %(day_ends)s::timestamptz[]) AS day (start, "end")
@@ -23,8 +32,9 @@ summed AS MATERIALIZED (
       AND current_sum.start >= %(start)s
       AND current_sum.until <= LEAST(calendar."end", %(end)s)
       AND NOT EXISTS (
-          SELECT FROM rate_change, unnest(moments) AS change (moment)
+          SELECT FROM change
           WHERE moment > current_sum.start AND moment < current_sum.until
+            AND (node_id IS NULL OR node_id = current_sum.node_id)
       )
 ),
 -- and what of each node's days is read from entries

@@ -110,6 +110,12 @@ def breakable(name: str) -> str:
 
 
 @register.filter
+def spaced(name: str) -> str:
+    """A name for people: on_demand is "on demand"."""
+    return name.replace("_", " ")
+
+
+@register.filter
 def absolute(value: float) -> float:
     """The size of a change, without its direction."""
     return abs(value)

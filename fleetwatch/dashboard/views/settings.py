@@ -16,7 +16,9 @@ from fleetwatch.accounts.models import ApiToken, User
 from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts.models import Rule
-from fleetwatch.costs.models import Rate
+from fleetwatch.costs import book
+from fleetwatch.costs.models import PRICING_CLASSES, Rate
+from fleetwatch.costs.subjects import Subject
 from fleetwatch.dashboard import changes
 from fleetwatch.dashboard.install import install_command
 from fleetwatch.dashboard.period import read_period
@@ -27,6 +29,8 @@ from fleetwatch.notify import selectors as notify
 from fleetwatch.notify.models import Channel
 from fleetwatch.notify.transports.base import Transport
 
+MAX_RATES = 200  # shown; the API gives them all
+MAX_CHOICES = 200  # offered in a list; others are named
 # forms that stand on the page several times: by which field of what was sent they are told apart
 REPEATED = {"channel": "kind", "channel-edit": "id", "rule": "id"}
 # form -> the section it stands in
@@ -87,9 +91,13 @@ def _page(
         "done": done,
         "install_command": install_command(done.secret) if done is not None and installs else "",
         "organisation": organisation(),
-        "rates": Rate.objects.select_related("gpu_model", "node").order_by("gpu_model__name", "node__name", "-valid_from"),
+        "rates": [(Subject.of_rate(rate).name, rate) for rate in book.rates()[:MAX_RATES]],
+        "rates_left_off": max(0, Rate.objects.count() - MAX_RATES),
         "gpu_models": GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name"),
-        "nodes": Node.objects.order_by("name"),
+        "pools": book.pools()[:MAX_CHOICES],
+        "nodes": Node.objects.order_by("name")[:MAX_CHOICES],
+        "regions": book.regions(),
+        "classes": PRICING_CLASSES,
         "transports": notify.transports(),
         "channels": channels,
         "edited": _edited(channels, (sent or {}).get("id", "") if action == "channel-edit" else request.GET.get("edit", "")),

@@ -1,0 +1,95 @@
+"""What a rate can be for: one GPU, a node, a pool, or a GPU model (of one class or region of nodes, or of all)."""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Self
+
+from django.db.models import Q, QuerySet
+
+from fleetwatch.costs.models import Rate
+from fleetwatch.inventory.models import GPU, GPUModel, Node
+
+# before any GPU that FleetWatch can meet: "from the beginning"
+BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
+KINDS = {"gpu": "GPU", "node": "node", "pool": "pool", "gpu_model": "GPU model"}
+
+
+class RateError(ValueError):
+    """A rate that can't be set; the text is a sentence for the person who set it, `field` names what is wrong."""
+
+    def __init__(self, message: str, *, field: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Exactly one of gpu, node, pool and gpu_model; class and region narrow a model's rate to such nodes."""
+
+    gpu: GPU | None = None
+    node: Node | None = None
+    pool: str = ""
+    gpu_model: GPUModel | None = None
+    node_class: str = ""
+    region: str = ""
+
+    @classmethod
+    def of(cls, thing: "Subject | GPU | Node | GPUModel") -> "Subject":
+        match thing:
+            case GPU():
+                return cls(gpu=thing)
+            case Node():
+                return cls(node=thing)
+            case GPUModel():
+                return cls(gpu_model=thing)
+        return thing
+
+    @classmethod
+    def of_rate(cls, rate: Rate) -> Self:
+        return cls(rate.gpu, rate.node, rate.pool, rate.gpu_model, rate.node_class, rate.region)
+
+    @property
+    def fields(self) -> dict[str, GPU | Node | GPUModel | str | None]:
+        """The subject as fields of a Rate."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @property
+    def rates(self) -> QuerySet[Rate]:
+        """The subject's own rates, and nobody else's."""
+        return Rate.objects.filter(Q(**{name: value for name, value in self.fields.items() if value is not None}))
+
+    @property
+    def name(self) -> str:
+        """For people: "GPU GPU-1a2b", "node gpu-07", "pool training", "H100 SXM, spot, us-east-1"."""
+        if self.gpu is not None:
+            return f"GPU {self.gpu.uuid}"
+        if self.node is not None:
+            return f"node {self.node.name}"
+        if self.gpu_model is None:
+            return f"pool {self.pool}"
+        narrowed = (self.node_class.replace("_", " "), self.region)
+        return ", ".join([self.gpu_model.name, *(text for text in narrowed if text)])
+
+
+def find(kind: str, name: str, *, node_class: str = "", region: str = "") -> Subject:
+    """The subject of that kind (gpu, node, pool, gpu_model) and name (UUID, name, name, name).
+
+    Raises RateError where nothing bears the name. A pool need not have nodes yet.
+    """
+    bare: Subject | None = None
+    match kind:
+        case "pool":
+            bare = Subject(pool=name)
+        case "gpu":
+            bare = _of(GPU.objects.filter(uuid=name).first())
+        case "node":
+            bare = _of(Node.objects.filter(name=name).first())
+        case "gpu_model":
+            bare = _of(GPUModel.objects.filter(name=name).first())
+    if bare is None:
+        raise RateError(f"There is no {KINDS[kind]} {name[:100]!r}.", field=kind)
+    return replace(bare, node_class=node_class, region=region)
+
+
+def _of(thing: GPU | Node | GPUModel | None) -> Subject | None:
+    return None if thing is None else Subject.of(thing)
