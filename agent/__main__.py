@@ -21,11 +21,22 @@ COMMANDS = {
 }
 
 
+class OneLine(logging.Formatter):
+    """What drivers, exporters and commands say can't begin a line of its own in the log, nor speak to a terminal."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        if not record.message.isprintable():
+            record.message = "".join(character if character.isprintable() else " " for character in record.message)
+        return super().formatMessage(record)
+
+
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """The exit status; every failure is one clear line on standard error."""
     if sys.version_info < (3, 8):
         return _fail("Python 3.8 or newer is needed, this is %d.%d" % sys.version_info[:2], BAD_ARGUMENTS)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(OneLine("%(asctime)s %(levelname)s %(message)s"))
     try:
         chosen = config.parse(sys.argv[1:] if arguments is None else arguments, os.environ)
         logging.getLogger().setLevel(logging.INFO if chosen.command == "run" else logging.WARNING)

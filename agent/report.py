@@ -46,8 +46,9 @@ class Look:
 
 def text(look: Look, *, has_colour: bool) -> str:
     """The report for people: at most WIDTH columns, clear without colour."""
-    lines = ["no GPU can be read: %s" % look.failure] if look.failure else []
-    lines += ["%-8s %s" % pair for pair in (("node", look.node), ("source", look.source or "none"), *look.versions.items())]
+    lines = ["no GPU can be read: %s" % printable(look.failure)] if look.failure else []
+    heads = (("node", look.node), ("source", look.source or "none"), *look.versions.items())
+    lines += ["%-8s %s" % (name, printable(said)) for name, said in heads]
     if look.gpus:
         lines += ["", *table(_gpu_rows(look))]
     rows = advice.rows_of(look.gpus, look.windows, source=look.source) if look.gpus else []
@@ -89,6 +90,7 @@ def as_json(look: Look) -> Dict[str, Any]:
 
 def table(rows: Sequence[Sequence[str]]) -> List[str]:
     """The rows with aligned columns; the first is the head."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 
@@ -142,7 +144,7 @@ def _finding_lines(title: str, findings: Sequence[Finding], has_colour: bool) ->
     width = max(len(title), *(len(finding.name) for finding in findings))
     lines = ["      %s" % title]
     for finding in findings:
-        first, *rest = wrap(finding.text, WIDTH - width - 8) or [""]
+        first, *rest = wrap(printable(finding.text), WIDTH - width - 8) or [""]
         lines.append(("%-4s  %-*s  %s" % (finding.state, width, finding.name, first)).rstrip())
         lines += [" " * (width + 8) + line for line in rest]
     return _coloured(lines, has_colour)
@@ -174,5 +176,10 @@ def _item(item: str) -> List[str]:
 
 def clipped(words: str, length: int) -> str:
     """One line of printable characters, cut where it is longer."""
-    line = "".join(character if character.isprintable() else " " for character in words)
+    line = printable(words)
     return line if len(line) <= length else line[: length - 1] + "…"
+
+
+def printable(words: str) -> str:
+    """What drivers, exporters and commands said, on one line and without anything that a terminal would obey."""
+    return words if words.isprintable() else "".join(character if character.isprintable() else " " for character in words)

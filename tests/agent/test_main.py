@@ -1,4 +1,5 @@
 import json
+import logging
 import os
 import signal
 import stat
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent import wire
-from agent.__main__ import main
+from agent.__main__ import OneLine, main
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -183,3 +184,18 @@ def test_a_folder_that_can_not_hold_the_spool_is_one_line(hub, tmp_path):
     assert process.returncode == 1
     assert "can't be used" in err
     assert err.count("\n") == 1
+
+
+def test_what_others_say_can_not_forge_a_line_of_the_log():
+    record = logging.LogRecord("agent", logging.WARNING, "", 0, "GPU can't be read uuid=%s", ("GPU-1\nERROR all is lost\x1b[2J",), None)
+
+    assert OneLine("%(levelname)s %(message)s").format(record) == "WARNING GPU can't be read uuid=GPU-1 ERROR all is lost [2J"
+
+
+def test_a_bug_is_still_logged_with_where_it_happened():
+    try:
+        raise ZeroDivisionError
+    except ZeroDivisionError:
+        record = logging.LogRecord("agent", logging.ERROR, "", 0, "a step failed", (), sys.exc_info())
+
+    assert OneLine("%(message)s").format(record).splitlines()[:2] == ["a step failed", "Traceback (most recent call last):"]

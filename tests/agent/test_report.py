@@ -170,6 +170,29 @@ def test_hostile_names_write_no_escapes_to_the_terminal():
     assert "evil [2J name" in text
 
 
+EVIL = "a\x1b[31mb\x07c\u202ed\x9be\nFORGED"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gpus": [gpu(EVIL)], "windows": []},
+        {"gpus": [gpu(mig_profile=EVIL, parent_uuid="GPU-2"), gpu("GPU-2")]},
+        {"versions": {"driver": EVIL}},
+        {"jobs": [Finding("slurm", "no", EVIL, EVIL)]},
+        {"hub": [Finding("hub", "no", EVIL)]},
+        {"failure": EVIL},
+        {"notes": [EVIL]},
+    ],
+)
+def test_whatever_speaks_it_speaks_on_its_own_line_and_not_to_the_terminal(changes):
+    text = shown(**changes)
+
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert "FORGED" in text
+    assert not any(line.startswith("FORGED") for line in text.split("\n"))
+
+
 def test_the_report_for_machines_says_the_same():
     gpus = [gpu(unread={"sm_active": "not_supported"})]
 
