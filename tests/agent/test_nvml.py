@@ -175,6 +175,16 @@ def test_a_clock_that_was_set_back_does_not_keep_a_metric_shut(driver):
     assert source.read(FIRST, NOW - 86_400_000).power_w == 100.0
 
 
+def test_the_drivers_word_for_not_available_is_no_number(driver):
+    driver.says(f"power {2**32 - 1}", f"limit {2**32 - 1}", f"energy {2**64 - 1}", f"clock {2**32 - 1}", f"clock_max {2**32 - 1}")
+    source = driver.open()
+
+    gpu, reading = source.gpus()[0], source.read(FIRST, NOW)
+
+    assert (gpu.power_limit_w, gpu.sm_clock_max_hz) == (None, None)
+    assert (reading.power_w, reading.energy_j, reading.sm_clock_hz) == (None, None, None)
+
+
 def test_an_unknown_error_counts_as_unreadable_from_the_third_time_on(driver):
     driver.says("err.nvmlDeviceGetTemperature 999")
     source = driver.open()

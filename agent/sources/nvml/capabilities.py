@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, Dict, Mapping, Sequence, Tuple
 
-from agent.sources.nvml.library import NOTHING_NEW, WHY_UNREAD, raise_grave
+from agent.sources.nvml.library import NOT_AVAILABLE, NOTHING_NEW, WHY_UNREAD, raise_grave
 from agent.wire import WINDOW_COLUMNS
 
 RETRY_UNREAD_MS = 3_600_000
@@ -48,7 +48,7 @@ class Capabilities:
             return empty if self.failed(key, error.value, str(error)) else None
         if self._shut or self._strikes:
             self.succeeded(key)
-        return answer
+        return None if answer.__class__ is int and answer in NOT_AVAILABLE else answer
 
     def failed(self, key: str, code: int, text: str) -> bool:
         """Notes an error; True where it only says that there is nothing new. Raises GPULostError and DriverAwayError."""
