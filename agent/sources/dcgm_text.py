@@ -174,7 +174,7 @@ def _card(cards: Dict[str, Card], labels: Mapping[str, str]) -> Optional[Card]:
         Card(
             GPUInfo(
                 uuid=uuid,
-                index=int(index) if index.isdigit() and len(index) < 6 else None,
+                index=int(index) if index.isdecimal() and len(index) < 6 else None,
                 model=labels.get("modelName") or labels.get("model_name") or None,
                 bus_id=labels.get("pci_bus_id") or None,
             )
@@ -192,14 +192,14 @@ def _card(cards: Dict[str, Card], labels: Mapping[str, str]) -> Optional[Card]:
         parent_uuid=uuid,
         mig_profile=profile[:32] or None,
         bus_id=card.info.bus_id,
-        gpu_instance=int(instance) if instance.isdigit() and len(instance) < 6 else None,
+        gpu_instance=int(instance) if instance.isdecimal() and len(instance) < 6 else None,
     )
     return cards.setdefault(own, Card(part))
 
 
 def _take(card: Card, slot: str, sample: Sample, factor: float) -> None:
     """The sample's value into its slot; the first that says something counts (a GPU with two pods says everything twice)."""
-    value: float = int(sample.text) if sample.text.isdigit() else sample.value
+    value: float = int(sample.text) if sample.text.isdecimal() else sample.value
     why = _blank(value, lowest=COLDEST if slot.endswith("temperature_c") else 0)
     if sample.name == _UTIL_OF_TWO_UNITS and "." not in sample.text:
         factor = PERCENT

@@ -270,6 +270,13 @@ def test_throttle_counters_are_nanoseconds():
     assert scraped("DCGM_FI_DEV_POWER_VIOLATION 3000000000").cards["GPU-1"].values == {"throttled_power_s": pytest.approx(3.0)}
 
 
+@pytest.mark.parametrize("label", ["gpu", "GPU_I_ID"])
+def test_a_label_that_only_looks_like_a_number_costs_no_gpu(label):
+    line = 'DCGM_FI_DEV_GPU_UTIL{UUID="GPU-1",%s="\N{SUPERSCRIPT TWO}"} 5' % label
+
+    assert [card.values["util"] for card in scraped(line).cards.values() if card.values] == [0.05]
+
+
 def test_a_hostile_exporter_costs_no_more_than_a_thousand_gpus():
     samples = parse("\n".join('DCGM_FI_DEV_GPU_UTIL{UUID="GPU-%d"} 1' % number for number in range(3000))).samples
 
