@@ -46,6 +46,8 @@ class Arrived:
     batch: Batch
     packed: bytes
     received_at: datetime
+    start_ms: int
+    end_ms: int
     newest_ms: int
     is_use_due: bool  # of the token: to be noted
 
@@ -56,12 +58,12 @@ class Arrived:
 
 def arrived(known: Known, batch: Batch, packed: bytes, *, received_at: datetime, is_use_due: bool) -> Arrived | None:
     """The batch as a group takes it; None when it does more than continue: events, a wrong clock, hours that are final."""
-    newest = newest_ms(batch, offset_ms=0)
-    if newest is None or batch.events or is_quarantined(batch, offset_ms=0, received_at=received_at):
+    start_ms, end_ms, newest = batch.start_ms, batch.end_ms, newest_ms(batch, offset_ms=0)
+    if start_ms is None or end_ms is None or newest is None or batch.events:
         return None
-    if min(_starts(batch)) < to_ms(retention.horizon(received_at)):
+    if is_quarantined(batch, offset_ms=0, received_at=received_at) or min(_starts(batch)) < to_ms(retention.horizon(received_at)):
         return None
-    return Arrived(known, batch, packed, received_at, newest, is_use_due)
+    return Arrived(known, batch, packed, received_at, start_ms, end_ms, newest, is_use_due)
 
 
 def store_together(group: Sequence[Arrived]) -> list[bool]:
@@ -143,7 +145,7 @@ def _extents(one: Arrived) -> Mapping[int, Extent]:
 
 def _touched(one: Arrived, lived: Span) -> Span:
     """The batch's windows, and the time by which the node's life became longer: all its GPUs were capacity in it."""
-    start_ms, end_ms = one.batch.start_ms or 0, one.batch.end_ms or 0
+    start_ms, end_ms = one.start_ms, one.end_ms
     was_ms, is_ms = lived
     if was_ms >= is_ms:
         return (start_ms, end_ms)
@@ -158,8 +160,8 @@ def _appended(one: Arrived) -> Appended:
         boot_start_ms=batch.boot_start_ms,
         sequence=batch.sequence,
         received_at=one.received_at,
-        start_ms=batch.start_ms or 0,
-        end_ms=batch.end_ms or 0,
+        start_ms=one.start_ms,
+        end_ms=one.end_ms,
         payload=one.packed,
         hours_ms=[hour * HOUR_MS for hour in sorted({start // HOUR_MS for start in _starts(batch)})],
     )

@@ -22,6 +22,7 @@ UPSERT_JOBS = read_statement(SQL / "upsert_jobs.sql").encode()
 IMPORT_JOBS = read_statement(SQL / "import_jobs.sql").encode()
 ASSERT_ALLOCATIONS = read_statement(SQL / "assert_allocations.sql").encode()
 ASSERT_SOURCES = read_statement(SQL / "assert_sources.sql").encode()
+PROCESSES = b'SELECT gpu_id, pid, started_ms, "user", name, job_id, id, seen_ms FROM jobs_gpuprocess WHERE gpu_id = ANY(%(gpus)s::bigint[])'
 REFRESH_PROCESSES = read_statement(SQL / "refresh_processes.sql").encode()
 
 MAX_SLUG = 100
@@ -64,7 +65,7 @@ def store_jobs(reports: Sequence[Report]) -> dict[str, StoredJob]:
     """
     stored: dict[str, StoredJob] = {}
     for is_import, statement in ((False, UPSERT_JOBS), (True, IMPORT_JOBS)):
-        if rows := _job_rows([report for report in reports if (_spoken_ms(report.batch) is None) == is_import]):
+        if rows := _job_rows(report for report in reports if report.batch.jobs and (_spoken_ms(report.batch) is None) == is_import):
             stored |= _stored_jobs(rows, statement)
     return stored
 
@@ -89,7 +90,7 @@ def _job_rows(reports: Iterable[Report]) -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for report in reports:
         batch = report.batch
-        spoken_ms = _spoken_ms(batch) if batch.jobs else None
+        spoken_ms = _spoken_ms(batch)
         offset_ms = 0 if spoken_ms is None else report.offset_ms  # accounting has its controller's clock
         for job in batch.jobs:
             as_of_ms = _known_until(job) if spoken_ms is None else spoken_ms + offset_ms
@@ -173,8 +174,10 @@ def assert_allocations(reports: Sequence[Report], jobs: Mapping[str, StoredJob])
 
 def _asserted(report: Report, jobs: Mapping[str, StoredJob]) -> dict[AllocationKey, list[Span]]:
     batch, offset_ms = report.batch, report.offset_ms
+    if not batch.allocations:
+        return {}
     first_ms, last_ms = batch.start_ms, batch.end_ms
-    if not batch.allocations or first_ms is None or last_ms is None:
+    if first_ms is None or last_ms is None:
         return {}
     spans: dict[AllocationKey, list[Span]] = defaultdict(list)
     for item in batch.allocations:
@@ -215,14 +218,15 @@ def _source_rows(report: Report) -> list[tuple[int, str, bool, str]]:
 
 def store_processes(reports: Sequence[Report], jobs: Mapping[str, StoredJob]) -> None:
     """Replaces the processes last seen on the batches' GPUs; an older batch, or one that read none, changes nothing."""
-    readers = [report for report in reports if report.batch.end_ms is not None and _has_read_processes(report.batch)]
+    readers = [report for report in reports if _has_read_processes(report.batch) and report.batch.windows["start_ms"]]
     if not readers:
         return
     stored = _stored_processes([gpu_id for report in readers for gpu_id in report.gpu_ids])
     same: list[tuple[int, int, str, int | None]] = []
     for report in readers:
-        there = {identity: row for gpu_id in report.gpu_ids for identity, row in stored.get(gpu_id, {}).items()}
-        same += _same_processes(there, report, jobs)
+        there = {identity: row for gpu_id in report.gpu_ids if gpu_id in stored for identity, row in stored[gpu_id].items()}
+        if there or report.batch.processes:
+            same += _same_processes(there, report, jobs)
     if same:
         pks, seen, states, memory = zip(*same, strict=True)
         run(REFRESH_PROCESSES, {"pks": integers(pks), "seen": integers(seen), "states": list(states), "memory": integers(memory)})
@@ -234,9 +238,8 @@ def _has_read_processes(batch: Batch) -> bool:
 
 def _stored_processes(gpu_ids: list[int]) -> dict[int, dict[Identity, tuple[int, int]]]:
     """GPU id -> its processes last seen, as identity -> (primary key, seen_ms)."""
-    columns = ("gpu_id", "pid", "started_ms", "user", "name", "job_id", "pk", "seen_ms")
     found: dict[int, dict[Identity, tuple[int, int]]] = {}
-    for gpu_id, pid, started_ms, user, name, job_id, pk, seen_ms in GPUProcess.objects.filter(gpu_id__in=gpu_ids).values_list(*columns):
+    for gpu_id, pid, started_ms, user, name, job_id, pk, seen_ms in run(PROCESSES, {"gpus": integers(gpu_ids)}):
         found.setdefault(gpu_id, {})[(gpu_id, pid, started_ms or -1, user, name, job_id or -1)] = (pk, seen_ms)
     return found
 
