@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.selectors import holdings, source_status
@@ -14,7 +16,8 @@ from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry import frames
 from fleetwatch.telemetry.selectors import boots, events
 
-Hours = list[int]  # starts of clock hours, ms
+_NONE = np.zeros(0, dtype=np.int64)
+_NO_WINDOWS = frames.Frame(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, columns={})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +119,28 @@ def _effective(node_id: int, outage: Outage, gpu: Capacity, policy: Policy, *, k
 
 def judge(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy) -> Judgement:
     """What the policy says of the node's clock hours [start_ms, end_ms), judged with all the context they need."""
+    return states.judge(question(facts, start_ms, end_ms, policy))
+
+
+def judge_unseen(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy) -> Judgement:
+    """The same as if nobody had observed anything: who held what, and what could not work."""
+    return states.judge(question(facts, start_ms, end_ms, policy, columns=()))
+
+
+def question(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy, *, columns: Sequence[str] = COLUMNS) -> Question:
+    """What is judged for the node's clock hours [start_ms, end_ms); without columns no windows are read."""
     low = (start_ms - policy.reach_ms) // HOUR_MS * HOUR_MS
     high = -(-(end_ms + policy.reach_ms) // HOUR_MS) * HOUR_MS
-    return states.judge(
-        Question(
-            windows=frames.read(facts.node_id, low, high, COLUMNS),
-            capacities=facts.capacities,
-            # from one ms earlier: a hold that began before the context is seen to
-            holdings=holdings(facts.node_id, low - 1, high),
-            sources=source_status(facts.node_id, low, high),
-            outages=facts.outages,
-            cuts=cuts.edges(low, high, zone()),
-            target=(start_ms, end_ms),
-            policy=policy,
-        )
+    return Question(
+        windows=frames.read(facts.node_id, low, high, columns) if columns else _NO_WINDOWS,
+        capacities=facts.capacities,
+        # from one ms earlier: a hold that began before the context is seen to
+        holdings=holdings(facts.node_id, low - 1, high),
+        sources=source_status(facts.node_id, low, high),
+        outages=facts.outages,
+        cuts=cuts.edges(low, high, zone()),
+        target=(start_ms, end_ms),
+        policy=policy,
     )
 
 

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Max, Min
 
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.ledger import adjustments, closing, plan, reading, store
+from fleetwatch.ledger import adjustments, closing, final, plan, reading, store
 from fleetwatch.ledger.facts import Capacity
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.models import Posted
@@ -18,7 +18,7 @@ from fleetwatch.ledger.outages import FOREVER_MS
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.reading import Known, NodeFacts
 from fleetwatch.ledger.selectors import current_policy, longest_reach_ms
-from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.intervals import EPOCH, HOUR_MS, from_ms, to_ms
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry.services import claim_touched, release_touched, touch_hours
 
@@ -85,7 +85,12 @@ def repost_all(now: datetime) -> int:
 
 
 def set_policy(policy: Policy, *, now: datetime) -> PolicyRow:
-    """The new policy's row: the next version. What is posted from now on is judged by it, but closed months; nothing is judged again."""
+    """The new policy's row: the next version. What is posted from now on is judged by it, but closed months; nothing is judged again.
+
+    Raises ValueError for a policy that judges by more of the past than is kept.
+    """
+    if policy.reach_ms > to_ms(EPOCH + retention.CONTEXT):
+        raise ValueError(f"a quiet run of {policy.reach_ms // 1000} s reaches farther than the columns that are kept beside it")
     with transaction.atomic():
         newest = PolicyRow.objects.select_for_update().order_by("-version").first()
         version = 1 if newest is None else newest.version + 1
@@ -126,6 +131,7 @@ def _post_node(node_id: int, hours: list[int], *, now: datetime) -> dict[str, in
             _add(did, adjustments.book(node_id, piece, judged, booked_at=max(now, from_ms(closed.until_ms))))
         else:
             _add(did, store.replace(node_id, piece.start_ms, piece.end_ms, judged, policy_id=policy_id))
+    _add(did, final.write(facts, posted, until_ms=oldest_ms, policy=policy, policy_id=policy_id, closed=closed, now=now))
     _remember(facts, posted)
     return did
 
@@ -137,8 +143,11 @@ def _judge_of(node: Node, policy_id: int) -> tuple[Policy, NodeFacts]:
 
 
 def _oldest_ms(now: datetime, reach_ms: int) -> int:
-    """The first hour that can still be judged: it and its context still have their columns."""
-    return to_ms(retention.horizon(now)) + -(-reach_ms // HOUR_MS) * HOUR_MS
+    """The first hour that can still be judged: it and its context still have their columns.
+
+    Hours that become final (retention.horizon) while they wait are posted all the same, for most of retention.CONTEXT.
+    """
+    return to_ms(retention.columns_since(now)) + -(-reach_ms // HOUR_MS) * HOUR_MS
 
 
 def _bounds(capacities: Iterable[Capacity], posted: Mapping[int, Posted]) -> tuple[int, int]:

@@ -100,6 +100,12 @@ def replace_runs(node_id: int, start_ms: int, end_ms: int, judged: Judgement) ->
     return parts
 
 
+def append(node_id: int, entries: Hours, parts: Hours) -> None:
+    """Writes rows beside those that are there."""
+    _copy_entries(node_id, entries)
+    _copy_runs(node_id, parts)
+
+
 def differing_hours(node_id: int, start_ms: int, end_ms: int, judged: Judgement, *, policy_id: int) -> set[int]:
     """The clock hours of [start_ms, end_ms), both cuts, whose stored entries are not exactly the judged ones; nothing is written."""
     return set(_differing(stored_entries(node_id, start_ms, end_ms), entry_rows(judged, policy_id, within=(start_ms, end_ms))))

@@ -62,6 +62,18 @@ class TouchedHour(models.Model):
         indexes = [models.Index(fields=["node_id", "hour"], name="touchedhour_by_node")]
 
 
+class LateHour(models.Model):
+    """Windows of this node's hour came when it was final: how many batches brought some. They are in no figure."""
+
+    node_id = models.BigIntegerField()
+    hour = models.DateTimeField()
+    batches = models.PositiveBigIntegerField()
+    received_at = models.DateTimeField(help_text="when the last of them came")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["node_id", "hour"], name="one_row_per_late_hour")]
+
+
 class Chunk(models.Model):
     """A node's sealed windows that start in [start, end), as lossless packed columns (codec.py)."""
 

@@ -51,7 +51,7 @@ def _seal(node_id: int, hours: list[datetime], now: datetime) -> dict[str, int]:
     if not try_node_lock(SEALING, node_id):
         return {"skipped": len(hours)}
     marks = list(SealMark.objects.select_for_update(skip_locked=True).filter(node_id=node_id, hour__in=hours))
-    first = retention.horizon(now)
+    first = retention.columns_since(now)
     # of older hours the chunk is gone: sealing a few late windows alone would pass for the whole hour
     final = [mark for mark in marks if mark.hour < first]
     rows = hot.named((mark.batch_received_at, mark.batch_id) for mark in marks if mark.hour >= first)

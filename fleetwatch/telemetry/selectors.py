@@ -10,7 +10,7 @@ from django.db.models import Count, Max, Min, Sum
 from fleetwatch.inventory.models import GPU
 from fleetwatch.telemetry import frames, steps
 from fleetwatch.telemetry.cells import winners
-from fleetwatch.telemetry.models import Batch, Chunk, HealthEvent, ReceivedSequence, SealMark, TouchedHour
+from fleetwatch.telemetry.models import Batch, Chunk, HealthEvent, LateHour, ReceivedSequence, SealMark, TouchedHour
 from fleetwatch.telemetry.seal import GRACE, HOUR
 
 
@@ -34,6 +34,22 @@ class Depth:
     def lag_s(self, now: datetime) -> float | None:
         """Seconds since the newest batch came; None when there is none."""
         return None if self.last_received_at is None else (now - self.last_received_at).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """What came of a node (or of all) after its hours were final."""
+
+    hours: int
+    batches: int  # that brought windows of such an hour, counted for each hour
+    last_received_at: datetime | None
+
+
+def late(node_id: int | None = None) -> Late:
+    """Of one node, or of all."""
+    rows = LateHour.objects.all() if node_id is None else LateHour.objects.filter(node_id=node_id)
+    found = rows.aggregate(hours=Count("pk"), batches=Sum("batches"), last=Max("received_at"))
+    return Late(found["hours"], found["batches"] or 0, found["last"])
 
 
 def events(node_id: int, until_ms: int) -> list[HealthEvent]:
@@ -77,7 +93,7 @@ def depth(now: datetime) -> Depth:
     marks = SealMark.objects.aggregate(oldest=Min("hour"), count=Count("id"))
     chunks = Chunk.objects.aggregate(windows=Sum("window_count"), count=Count("id"))
     partitions, hot_bytes, chunk_bytes = _sizes()
-    closed = SealMark.objects.filter(hour__lte=now - HOUR - GRACE - timedelta(minutes=2))
+    closed = SealMark.objects.filter(hour__lte=_overdue_before(now))
     return Depth(
         last_received_at=batches["newest"],
         hot_batches=batches["count"],
@@ -92,6 +108,20 @@ def depth(now: datetime) -> Depth:
         chunk_bytes=chunk_bytes,
         sealed_windows=chunks["windows"] or 0,
     )
+
+
+def overdue_batches(now: datetime, *, limit: int) -> int:
+    """How many batches of hours that are closed for long are not sealed yet, by hour; counts no further than `limit`."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM (SELECT FROM telemetry_sealmark WHERE hour <= %s LIMIT %s) AS overdue", [_overdue_before(now), limit]
+        )
+        return int(cursor.fetchone()[0])
+
+
+def _overdue_before(now: datetime) -> datetime:
+    """Hours that start then or earlier could have been sealed by a run that is over."""
+    return now - HOUR - GRACE - timedelta(minutes=2)
 
 
 def _sizes() -> tuple[int, int, int]:

@@ -19,6 +19,7 @@ from fleetwatch.telemetry import partitions, retention
 from fleetwatch.telemetry.locks import POSTING, try_node_lock
 from fleetwatch.telemetry.models import Batch, HealthEvent, TouchedHour
 
+NOTE_LATE = read_statement(Path(__file__).parent / "sql" / "note_late.sql")
 APPEND_STEADY = read_statement(Path(__file__).parent / "sql" / "append_steady.sql").encode()
 
 log = structlog.get_logger()
@@ -76,8 +77,8 @@ def record_sequence(node: Node, batch: wire.Batch, *, offset_ms: int) -> bool:
 def append_batch(node: Node, batch: wire.Batch, payload: bytes, *, offset_ms: int, received_at: datetime, quarantined: bool) -> Batch:
     """The stored row. `payload` is the batch's JSON as gzip; `offset_ms` is what its times are corrected by.
 
-    A quarantined batch is kept but marks nothing. Hours whose columns retention
-    has deleted are not marked either: they are final.
+    A quarantined batch is kept but marks nothing. Final hours (retention.horizon)
+    are not marked either: they are counted as late.
     """
     partitions.ensure_for(received_at)
     start_ms, end_ms = batch.start_ms, batch.end_ms
@@ -94,6 +95,8 @@ def append_batch(node: Node, batch: wire.Batch, payload: bytes, *, offset_ms: in
         payload=payload,
     )
     hours = [] if quarantined else _sealable_hours(batch, offset_ms=offset_ms, received_at=received_at)
+    if not quarantined:
+        _note_late(node, batch, offset_ms=offset_ms, received_at=received_at)
     row.id = _insert(row, hours)
     return row
 
@@ -240,10 +243,18 @@ def _sealable_hours(batch: wire.Batch, *, offset_ms: int, received_at: datetime)
     """The hours in which windows or host samples of the batch start, but those that are final."""
     starts = [*batch.windows["start_ms"], *batch.host.get("start_ms", [])]
     hours = {(start + offset_ms) // HOUR_MS for start in starts}
-    kept = _not_final(hours, received_at)
-    if len(kept) < len(hours):
-        log.warning("windows older than the retention left out", node=batch.node, hours=len(hours) - len(kept))
-    return [from_ms(hour * HOUR_MS) for hour in sorted(kept)]
+    return [from_ms(hour * HOUR_MS) for hour in sorted(_not_final(hours, received_at))]
+
+
+def _note_late(node: Node, batch: wire.Batch, *, offset_ms: int, received_at: datetime) -> None:
+    """Counts the batch for each final hour in which windows of it start: nothing is made of these."""
+    hours = {(start + offset_ms) // HOUR_MS for start in batch.windows["start_ms"]}
+    late = sorted(hours - _not_final(hours, received_at))
+    if not late:
+        return
+    log.warning("windows older than the retention left out", node=batch.node, hours=len(late))
+    with connection.cursor() as cursor:
+        cursor.execute(NOTE_LATE, {"node": node.pk, "hours": [from_ms(hour * HOUR_MS) for hour in late], "received_at": received_at})
 
 
 def _not_final(hours: set[int], received_at: datetime) -> set[int]:

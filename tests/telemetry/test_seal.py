@@ -169,7 +169,7 @@ def test_hours_whose_columns_are_gone_stay_final(settings):
     node = make_node()
     store(node)
 
-    did = seal_now(HOUR + timedelta(days=2, hours=1))
+    did = seal_now(HOUR + timedelta(days=3, hours=1))
 
     assert did["final"] == 1
     assert not Chunk.objects.exists()

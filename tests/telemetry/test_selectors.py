@@ -71,9 +71,10 @@ def test_retention_deletes_what_is_older_than_its_days(settings):
         store(node, sequence=hours, starts=[HOUR_START_MS + hours * 3_600_000])
     seal.seal_closed_hours(HOUR + timedelta(hours=3), limit=10)
 
-    did = retention.apply(HOUR + timedelta(days=2, hours=1, minutes=30))
+    # columns a day longer than hours change: they are what the oldest of these is judged with
+    did = retention.apply(HOUR + timedelta(days=3, hours=1, minutes=30))
 
-    assert did == {"chunks": 1, "day_matrices": 0}
+    assert did == {"chunks": 1, "day_matrices": 3}
     assert Chunk.objects.get().start == HOUR + timedelta(hours=1)
-    assert retention.apply(HOUR + timedelta(days=3)) == {"chunks": 1, "day_matrices": 3}
+    assert retention.apply(HOUR + timedelta(days=4)) == {"chunks": 1, "day_matrices": 0}
     assert not DayMatrix.objects.exists()

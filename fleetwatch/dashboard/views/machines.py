@@ -17,6 +17,7 @@ from fleetwatch.dashboard.lines import GPULine
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.selectors import Machine
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.models import HealthEvent
 
 MANY_ROWS, SOME_ROWS = 48, 20
@@ -80,6 +81,7 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
         "gpus": [GPULine(gpu, by_gpu.get(gpu.uuid, nothing()), bands[gpu.pk]) for gpu in gpus],
         "jobs": [(jobs.get(group.key), group) for group in groups],
         "agent": _agent(found),
+        "late": telemetry.late(found.pk),
         "unread": agents.unread_of((_label(gpu), gpu.unread) for gpu in gpus if gpu.retired_ms is None),
         "events": HealthEvent.objects.filter(node=found).select_related("gpu").order_by("-at_ms")[:EVENTS],
     }

@@ -58,6 +58,7 @@ def status(request: HttpRequest) -> HttpResponse:
         "beats": [(beat, (period.now - beat.at).total_seconds() <= BEAT_LATE_S) for beat in Heartbeat.objects.order_by("name")],
         "queues": _queues(depth),
         "depth": depth,
+        "late": telemetry.late(),
         "stored_bytes": depth.hot_bytes + depth.chunk_bytes,
     }
     return render(request, "dashboard/status.html", period.context("status", **context))
@@ -70,9 +71,11 @@ def _agent(node: Node, now_ms: int) -> Agent:
     return Agent(node, lag_ms, "silent" if lag_ms > SILENT_AFTER_MS else "late" if lag_ms > LATE_AFTER_MS else "ok")
 
 
-def _queues(depth: Depth) -> list[Queue]:
+def _queues(depth: Depth, now: datetime) -> list[Queue]:
+    overdue = telemetry.overdue_batches(now, limit=REFUSED_FROM)
     return [
         Queue("Hours to post", depth.touched_hours, "node-hours whose ledger changes"),
         Queue("Hours to seal", depth.overdue_hours, "closed node-hours still in hot batches"),
+        Queue("Batches to seal", overdue, meaning(overdue)),
         Queue("Messages to deliver", Delivery.objects.filter(state__in=WAITING).count(), "retries included"),
     ]
