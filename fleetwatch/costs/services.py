@@ -2,6 +2,7 @@
 
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 
 import structlog
 from django.db import transaction
@@ -14,6 +15,8 @@ from fleetwatch.costs.models import PRICING_CLASSES, Rate
 from fleetwatch.costs.pricing import MICRO_USD, usd
 from fleetwatch.costs.subjects import BEGINNING, RateError, Subject
 from fleetwatch.inventory.models import GPU, GPUModel, Node
+from fleetwatch.ledger.closing import keep_open
+from fleetwatch.ledger.selectors import closed_until
 from fleetwatch.lib.sql import wait_for_lock
 
 BOOK = "costs.rate_book"  # two people who change rates at the same moment do it one after the other
@@ -49,6 +52,7 @@ def set_rate(
     _check_moments(valid_from, valid_to)
     whom = _checked_subject(Subject.of(subject))
     wait_for_lock(BOOK)
+    _check_open(valid_from)
     overlapping = whom.rates.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=valid_from))
     if valid_to is not None:
         overlapping = overlapping.filter(valid_from__lt=valid_to)
@@ -64,7 +68,7 @@ def set_rate(
         source_date=source_date,
         created_at=now,
     )
-    log.info("rate set", rate=rate.pk, subject=whom.name, usd_per_gpu_hour=str(price), valid_from=valid_from.isoformat())
+    _say("rate set", whom, rate)
     return rate
 
 
@@ -73,23 +77,29 @@ def withdraw_rate(rate: Rate) -> None:
     """Deletes a rate; the one that ended where it began holds on in its place, so that nothing becomes unpriced by a correction.
 
     The dollars of its whole time change: call it only on a person's word.
+    Raises RateError where some of that is closed.
     """
     wait_for_lock(BOOK)
+    _check_open(rate.valid_from)
     subject = Subject.of_rate(rate)
+    _say("rate withdrawn", subject, rate)
     rate.delete()
     subject.rates.filter(valid_to=rate.valid_from).update(valid_to=rate.valid_to)
-    log.info("rate withdrawn", subject=subject.name, usd_per_gpu_hour=str(rate.usd_per_gpu_hour), valid_from=rate.valid_from.isoformat())
 
 
 def ensure_example_rates(now: datetime) -> dict[str, int]:
-    """How many GPU models that have a GPU and no rate for all nodes got their shipped example price, valid from the beginning."""
+    """How many GPU models that have a GPU and no rate for all nodes got their shipped example price.
+
+    It is valid from the beginning, or from where the ledger is open on.
+    """
+    since = closed_until() or BEGINNING
     own = Rate.objects.filter(gpu_model=OuterRef("pk"), node_class="", region="")
     models = GPUModel.objects.filter(~Exists(own), gpus__isnull=False).distinct()
     examples = [
         Rate(
             gpu_model=model,
             usd_per_gpu_hour=price.usd_per_gpu_hour,
-            valid_from=BEGINNING,
+            valid_from=since,
             is_example=True,
             source=price.source,
             source_date=price.source_date,
@@ -127,6 +137,20 @@ def _make_room(standing: Rate, *, valid_from: datetime, valid_to: datetime | Non
         standing.save(update_fields=["valid_from"])
     else:
         standing.delete()
+
+
+def _check_open(since: datetime) -> None:
+    """Keeps open what is open until the transaction ends. Raises RateError where a change from `since` on reprices a closed month."""
+    keep_open()
+    closed = closed_until()
+    if closed is not None and since < closed:
+        raise RateError(f"All before {closed.astimezone(zone()):%Y-%m-%d} is closed and keeps its dollars.", field="valid_from")
+
+
+def _say(event: str, subject: Subject, rate: Rate) -> None:
+    """Logs it once it is true: a dry run is taken back."""
+    facts = {"rate": rate.pk, "subject": subject.name, "usd_per_gpu_hour": str(rate.usd_per_gpu_hour)}
+    transaction.on_commit(partial(log.info, event, valid_from=rate.valid_from.isoformat(), **facts))
 
 
 def _checked_price(amount: Decimal) -> Decimal:

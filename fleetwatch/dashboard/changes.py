@@ -93,7 +93,10 @@ def set_rate(asked: Asked) -> Done:
 
 def withdraw_rate(asked: Asked) -> Done:
     rate = get_object_or_404(Rate, pk=asked.number("id", low=1, high=2**31))
-    costs.withdraw_rate(rate)
+    try:
+        costs.withdraw_rate(rate)
+    except costs.RateError as error:
+        raise RefusedError({"": str(error)}) from error
     return Done("The rate was withdrawn; the one before it holds again.")
 
 

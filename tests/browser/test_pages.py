@@ -26,6 +26,7 @@ PAGES = {
     "table": "/charts/spend?range=24h&as=table",
     "status": "/status",
     "settings": "/settings",
+    "rates-import": "/settings/rates/import",
     "search": "/search?q=train",
     "definitions": "/docs/states",
     "api-docs": "/api/v1/docs",
