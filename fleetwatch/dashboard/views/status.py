@@ -71,11 +71,9 @@ def _agent(node: Node, now_ms: int) -> Agent:
     return Agent(node, lag_ms, "silent" if lag_ms > SILENT_AFTER_MS else "late" if lag_ms > LATE_AFTER_MS else "ok")
 
 
-def _queues(depth: Depth, now: datetime) -> list[Queue]:
-    overdue = telemetry.overdue_batches(now, limit=REFUSED_FROM)
+def _queues(depth: Depth) -> list[Queue]:
     return [
         Queue("Hours to post", depth.touched_hours, "node-hours whose ledger changes"),
         Queue("Hours to seal", depth.overdue_hours, "closed node-hours still in hot batches"),
-        Queue("Batches to seal", overdue, meaning(overdue)),
         Queue("Messages to deliver", Delivery.objects.filter(state__in=WAITING).count(), "retries included"),
     ]
