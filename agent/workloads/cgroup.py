@@ -31,6 +31,11 @@ class Owner:
     path: str = field(default="", compare=False)
 
 
+def alias(container: str, user_id: Optional[int]) -> str:
+    """What books call a container: one of a user's own engine is not the one of the same digits that root's engine runs."""
+    return container if user_id is None else "%s@%d" % (container, user_id)
+
+
 _HEX = r"([0-9a-f]{64})(?=[./:]|$)"
 _POD = r"([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12}|[0-9a-f]{32})"  # 32: static pods
 # Books of a batch system; their processes may run containers inside the job (pyxis, enroot, apptainer).

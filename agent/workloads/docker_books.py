@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequ
 from agent.reading import Allocation, GPUInfo, Holdings, Job, SchedulerError
 from agent.wire import JOB_KINDS
 from agent.workloads import docker_api
+from agent.workloads.cgroup import alias
 from agent.workloads.docker import Socket, sockets
 from agent.workloads.docker_api import EngineError
 from agent.workloads.docker_devices import gpus_named, names
@@ -47,11 +48,12 @@ _USERS_SOCKET = re.compile(r"/user/(\d{1,10})/")
 
 @dataclass(frozen=True)
 class Container:
-    """What is kept of a container: its job, and the names of the GPUs it was given."""
+    """What is kept of a container: its job, and the names of the GPUs it was given; `alias` is what a control group calls it."""
 
     id: str
     job: Job
     gpus: Sequence[str] = ()
+    alias: str = ""
 
 
 class Docker:
@@ -83,7 +85,7 @@ class Docker:
         return Holdings(
             jobs=[container.job for container in found],
             allocations=[one for container in found for one in self._allocations(container, gpus)],
-            aliases={container.id: container.job.key for container in found},
+            aliases={container.alias: container.job.key for container in found},
         )
 
     def _complain(self, text: str) -> None:
@@ -141,7 +143,8 @@ def container_of(answer: Mapping[str, Any], *, socket: Socket, identity: str, no
         restarts=restarts if isinstance(restarts, int) and 0 <= restarts < 2**20 else 0,
         labels=labels,
     )
-    return Container(identity, job, names(answer))
+    users = _USERS_SOCKET.search(socket.path)
+    return Container(identity, job, names(answer), alias(identity, None if users is None else int(users.group(1))))
 
 
 def _is_of_a_pod(listed: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from typing import Dict, Iterable, List, Mapping, Optional, Sequence
 
 from agent.reading import Holdings, Job
 from agent.workloads import environment
-from agent.workloads.cgroup import CONTAINER, Owner
+from agent.workloads.cgroup import CONTAINER, Owner, alias
 from agent.workloads.poller import Answer
 from agent.workloads.proc import ProcessFacts
 
@@ -77,6 +77,8 @@ class Naming:
 
     def job(self, facts: ProcessFacts, books: Books) -> Optional[Job]:
         """The process's job; None for a process that, beside a scheduler, belongs to none of its jobs."""
+        if facts.owner is not None and _is_forged(facts.owner, books):
+            facts = replace(facts, owner=None)
         owner = facts.owner
         if owner is not None:
             key = _in_books(owner, books)
@@ -123,7 +125,9 @@ class Naming:
             return self._local("process", identity, facts.name, facts, start_ms=facts.launched_ms)
         if owner.container:
             return self._local(owner.kind, owner.id[:SHORT_ID], owner.id[:SHORT_ID], facts)
-        return self._local(owner.kind, owner.id, owner.id, facts)
+        # in his slice a user names a container as he likes, also as root's is named
+        is_made_up = owner.kind in ("lxc", "libvirt") and owner.user_id is not None
+        return self._local(owner.kind, "user-%s-%s" % (owner.user_id, owner.id) if is_made_up else owner.id, owner.id, facts)
 
     def _local(self, kind: str, identity: str, name: str, facts: ProcessFacts, *, start_ms: Optional[int] = None) -> Job:
         identity = _clean(identity)
@@ -175,6 +179,8 @@ def _clean(identity: str) -> str:
 def _in_books(owner: Owner, books: Books) -> Optional[str]:
     """The key that the books give to what the control group names."""
     names = [owner.id, owner.container, owner.container[:SHORT_ID]]
+    if owner.container and owner.user_id is not None:
+        names = [alias(owner.container, owner.user_id)]
     kinds = list(books.aliases) if owner.kind == CONTAINER else [owner.kind, *(("docker",) if owner.kind == "podman" else ())]
     for kind in kinds:
         aliases = books.aliases.get(kind, {})
@@ -182,6 +188,11 @@ def _in_books(owner: Owner, books: Books) -> Optional[str]:
         if found is not None:
             return found
     return None
+
+
+def _is_forged(owner: Owner, books: Books) -> bool:
+    """True for a user's own control group that bears the name of a container which root's engine runs."""
+    return bool(owner.container) and owner.user_id is not None and any(owner.container in known for known in books.aliases.values())
 
 
 def _job_id_of_sluid(owner: Owner, variables: Mapping[str, str]) -> Optional[str]:

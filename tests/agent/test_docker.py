@@ -316,6 +316,7 @@ def test_podman_is_asked_only_when_its_containers_are_others_than_before(tmp_pat
         [("podman/gpu-07/e2173b9478a6", "podman", "987654321")]
     ] * 2
     assert [(one.uuid, one.source) for one in holdings[1].allocations] == [(GPU[1], "docker")]
+    assert list(holdings[1].aliases) == [f"{HEX}@987654321"]
     assert podman.asked == ["/containers/json", f"/containers/{HEX}/json", "/containers/json"]
 
 

@@ -169,6 +169,36 @@ def test_a_container_is_one_job_on_all_its_gpus_even_without_the_docker_socket(r
     assert {source.kind for source in workload.sources} == {"process", "docker"}
 
 
+BOBS = Job(f"docker/gpu-07/{HEX[:12]}", "docker", "gpu-07", HEX[:12], "bobs-training", "bob", "team-bob")
+ANNS = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/"
+
+
+def test_a_group_that_a_user_names_like_a_container_of_root_is_not_that_container(root):
+    fake_proc.process(root, 4711, cgroup=f"0::/system.slice/docker-{HEX}.scope")
+    fake_proc.process(root, 4712, cgroup=f"{ANNS}docker-{HEX}.scope")
+    resolver = made(root, Books("docker", Holdings(jobs=[BOBS], aliases={HEX: BOBS.key})))
+    ask(resolver)
+
+    workload = resolve(resolver, {GPU: [ProcessReading(4711)], "GPU-2": [ProcessReading(4712)]})
+
+    assert [(item.uuid, item.job_key.split("/")[0]) for item in workload.allocations] == [(GPU, "docker"), ("GPU-2", "process")]
+
+
+def test_a_container_of_a_users_own_engine_is_known_by_his_books(root):
+    fake_proc.process(root, 4711, cgroup=f"{ANNS}docker-{HEX}.scope")
+    resolver = made(root, Books("docker", Holdings(jobs=[BOBS], aliases={f"{HEX}@1000": BOBS.key})))
+    ask(resolver)
+
+    assert [(job.key, job.name) for job in resolve(resolver, [4711]).jobs] == [(BOBS.key, "bobs-training")]
+
+
+def test_a_users_own_container_is_not_the_one_that_root_gave_the_same_name(root):
+    fake_proc.process(root, 4711, cgroup="0::/lxc.payload.train/x")
+    fake_proc.process(root, 4712, cgroup=f"{ANNS}lxc.payload.train/x")
+
+    assert sorted(job.key for job in resolve(made(root), [4711, 4712]).jobs) == ["lxc/gpu-07/train", "lxc/gpu-07/user-1000-train"]
+
+
 def test_a_declared_job_holds_all_gpus_whatever_runs(root):
     fake_proc.process(root, 4711)
     declared = Job(key="declared/gpu-07/train", scheduler="declared", user="ann", start_ms=NOW - 60_000)
