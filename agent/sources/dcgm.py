@@ -134,7 +134,8 @@ class DCGMSource:
             self._is_change_seen = self._changed_ms is not None
             self._changed_ms = now_ms
         elif elapsed_ms is not None and elapsed_ms > HOLDS_PERIODS * self._period_ms:
-            raise SourceError("%s has answered with the same values for %d s: it no longer collects" % (self._url, elapsed_ms // 1000))
+            # without the seconds: a text that changes with each scrape would be logged with each scrape
+            raise SourceError("%s answers with the same values again and again: it no longer collects" % self._url)
         for uuid, card in scrape.cards.items():
             ratios = self._throttling(before, card, elapsed_ms) if is_fresh else {}
             self._pending[uuid] = reading_of(card, at_ms=now_ms, is_fresh=is_fresh, ratios=ratios)
