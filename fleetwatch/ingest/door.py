@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from django.db import connection
+from django.db import Error, connection
 from django.utils import timezone
 
 from agent.wire import MAX_BYTES, WireError
@@ -20,6 +20,7 @@ from fleetwatch.ingest import answers, learning, steady
 from fleetwatch.ingest.body import TooLargeError, expand
 from fleetwatch.ingest.continued import Arrived, Known, arrived, store_together
 from fleetwatch.ingest.groups import Groups
+from fleetwatch.ingest.pressure import pressure
 from fleetwatch.ingest.tally import received
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
 from fleetwatch.lib.intervals import to_ms
@@ -105,7 +106,10 @@ def _is_usual(environ: Environ, now: datetime) -> bool:
 
 def _store(group: Sequence[Arrived]) -> list[bool]:
     try:
-        return store_together(group)
+        pressure.look(group[0].received_at)
+        return [False] * len(group) if pressure.is_refusing else store_together(group)
+    except Error:
+        return [False] * len(group)  # the long way says what is wrong
     finally:
         if not connection.in_atomic_block:
             connection.close()  # back to the pool: this thread may not lead again for long

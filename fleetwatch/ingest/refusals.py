@@ -8,12 +8,12 @@ from django.db import DataError, InterfaceError, OperationalError
 from django.http import HttpRequest, JsonResponse
 
 from agent.wire import WireError
-from fleetwatch.ingest import requests
+from fleetwatch.ingest import pressure, requests
 from fleetwatch.ingest.body import TooLargeError
 from fleetwatch.ingest.services import WrongNodeError
 from fleetwatch.ingest.tokens import NodeEnrolledError, UnknownTokenError
 
-RETRY_AFTER_S = 10
+RETRY_AFTER_S = {429: pressure.RETRY_AFTER_S, 503: 10}
 
 # Error -> status, the text where the error's own is not for senders, the field at fault.
 REFUSALS: tuple[tuple[type[Exception], int, str, str], ...] = (
@@ -24,6 +24,7 @@ REFUSALS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (WrongNodeError, 403, "", "node"),
     (NodeEnrolledError, 409, "", "node"),
     (TooLargeError, 413, "", ""),
+    (pressure.OverloadedError, 429, "", ""),
     # the database is away, restarting, or undid one of two deadlocked transactions: the sender keeps the batch
     (OperationalError, 503, "the database is not available", ""),
     (InterfaceError, 503, "the database is not available", ""),
@@ -55,7 +56,7 @@ def _refusal(error: Exception) -> JsonResponse:
     response = JsonResponse({"error": text or str(error), "field": field}, status=status)
     if status == 401:
         response["WWW-Authenticate"] = 'Bearer realm="fleetwatch"'
-    if status == 503:
-        response["Retry-After"] = str(RETRY_AFTER_S)
+    if status in RETRY_AFTER_S:
+        response["Retry-After"] = str(RETRY_AFTER_S[status])
     log.warning("request refused", status=status, error=str(error)[:300], field=field)
     return response

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_POST
 from agent import wire
 from fleetwatch.ingest import answers, body, requests, services, tokens
 from fleetwatch.ingest.learning import LESSON, Lesson
+from fleetwatch.ingest.pressure import pressure
 from fleetwatch.ingest.refusals import answers_errors
 from fleetwatch.ingest.tally import received
 
@@ -24,6 +25,8 @@ def batches(request: HttpRequest) -> JsonResponse:
     """Stores one batch. 200 means committed: the agent may forget it."""
     received_at = timezone.now()
     token = tokens.agent_token(requests.bearer(request), received_at)
+    pressure.look(received_at)
+    pressure.check()
     encoding = requests.encoding(request)
     sent_ms = requests.sent_ms(request)
     packed = requests.read_body(request)

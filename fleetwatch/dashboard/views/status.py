@@ -1,7 +1,7 @@
 """Is FleetWatch itself healthy?"""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET
 
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.selectors import machines
+from fleetwatch.ingest.pressure import REFUSED_FROM, meaning
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.models import Delivery
@@ -56,7 +57,7 @@ def status(request: HttpRequest) -> HttpResponse:
         "runs": latest_runs(),
         "failures": recent_failures(period.now - timedelta(days=1)),
         "beats": [(beat, (period.now - beat.at).total_seconds() <= BEAT_LATE_S) for beat in Heartbeat.objects.order_by("name")],
-        "queues": _queues(depth),
+        "queues": _queues(depth, period.now),
         "depth": depth,
         "late": telemetry.late(),
         "stored_bytes": depth.hot_bytes + depth.chunk_bytes,
@@ -71,9 +72,11 @@ def _agent(node: Node, now_ms: int) -> Agent:
     return Agent(node, lag_ms, "silent" if lag_ms > SILENT_AFTER_MS else "late" if lag_ms > LATE_AFTER_MS else "ok")
 
 
-def _queues(depth: Depth) -> list[Queue]:
+def _queues(depth: Depth, now: datetime) -> list[Queue]:
+    overdue = telemetry.overdue_batches(now, limit=REFUSED_FROM)
     return [
         Queue("Hours to post", depth.touched_hours, "node-hours whose ledger changes"),
         Queue("Hours to seal", depth.overdue_hours, "closed node-hours still in hot batches"),
+        Queue("Batches to seal", overdue, meaning(overdue)),
         Queue("Messages to deliver", Delivery.objects.filter(state__in=WAITING).count(), "retries included"),
     ]
