@@ -7,6 +7,7 @@ from ninja.security import django_auth
 
 from fleetwatch.api.auth import Token
 from fleetwatch.api.period import RequestError
+from fleetwatch.api.report_routes import router as reports
 from fleetwatch.api.routes import router
 from fleetwatch.lib.timeframes import TimeframeError
 
@@ -17,6 +18,7 @@ rows of one breakdown sum to their total. `null` means "not known", never zero. 
 
 api = NinjaAPI(title="FleetWatch", version="1", description=DESCRIPTION, docs_url=None, openapi_url=None, auth=[Token(), django_auth])
 api.add_router("", router)
+api.add_router("", reports)
 
 
 def _answer(request: HttpRequest, message: str, field: str | None, status: int) -> HttpResponse:

@@ -19,7 +19,6 @@ from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.totals import Group, Scope, nothing
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Job
-from fleetwatch.reports.models import Report
 
 Answer = dict[str, Any]
 Period = Query[schemas.PeriodQuery]
@@ -153,15 +152,6 @@ def incidents(request: HttpRequest, period: Period, paging: Paging) -> Answer:
     overlapping = Q(opened_at__lt=wanted.interval.end) & (Q(resolved_at__isnull=True) | Q(resolved_at__gte=wanted.interval.start))
     page, following = wanted.page(Incident.objects.select_related("rule").filter(overlapping).order_by("-opened_at", "-pk"), paging.limit)
     return {"rows": [rows.incident_row(incident) for incident in page], "next_cursor": following}
-
-
-@router.get("/reports", response=schemas.ReportPage, tags=["reports"])
-def reports(request: HttpRequest, period: Period, paging: Paging) -> Answer:
-    """Computed reports of periods that overlap the one asked for."""
-    wanted = asked(request)
-    found = Report.objects.filter(start__lt=wanted.interval.end, end__gt=wanted.interval.start).order_by("-end", "-pk")
-    page, following = wanted.page(found, paging.limit)
-    return {"rows": [rows.report_row(report) for report in page], "next_cursor": following}
 
 
 def _figures_by_key(groups: list[Group]) -> dict[str, Answer]:

@@ -9,7 +9,6 @@ from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import from_ms
-from fleetwatch.reports.models import Report
 
 Shape = dict[str, Any]
 
@@ -94,6 +93,7 @@ def rate_row(rate: Rate) -> Shape:
         "pricing_class": rate.pricing_class or None,
         "source": rate.source,
         "source_date": rate.source_date,
+        "components": rate.components,
     }
 
 
@@ -107,17 +107,6 @@ def incident_row(incident: Incident) -> Shape:
         "updated_at": incident.updated_at,
         "resolved_at": incident.resolved_at,
         "facts": incident.facts,
-    }
-
-
-def report_row(report: Report) -> Shape:
-    return {
-        "id": report.pk,
-        "kind": report.kind,
-        "start": report.start,
-        "end": report.end,
-        "computed_at": report.computed_at,
-        "content": report.content,
     }
 
 

@@ -286,6 +286,7 @@ class RateRow(RateSpan):
     pricing_class: str | None
     source: str
     source_date: date | None
+    components: list[dict[str, str]]
 
 
 class RatePage(Schema):
@@ -308,20 +309,4 @@ class IncidentPage(Schema):
     """Incidents that were open at some moment of the period, the newest first."""
 
     rows: list[IncidentRow]
-    next_cursor: str | None
-
-
-class ReportRow(Schema):
-    id: int
-    kind: str
-    start: datetime
-    end: datetime
-    computed_at: datetime
-    content: Any
-
-
-class ReportPage(Schema):
-    """Computed reports that overlap the period, the newest first."""
-
-    rows: list[ReportRow]
     next_cursor: str | None

@@ -3,7 +3,7 @@
 from django.urls import path
 from django.views.generic import RedirectView
 
-from fleetwatch.dashboard.views import charts, jobs, machines, misc, overview, rates, settings, status, waste, welcome
+from fleetwatch.dashboard.views import charts, jobs, machines, misc, overview, rates, reports, settings, status, waste, welcome
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -15,6 +15,12 @@ urlpatterns = [
     path("jobs/<path:key>", jobs.job, name="job"),
     path("waste", waste.waste, name="waste"),
     path("waste.csv", waste.waste_csv, name="waste_csv"),
+    path("reports", reports.reports, name="reports"),
+    path("reports/months", reports.months, name="report_months"),
+    path("reports/compute", reports.compute, name="report_compute"),
+    path("reports/<int:pk>", reports.report, name="report"),
+    path("reports/<int:pk>/print", reports.report_print, name="report_print"),
+    path("reports/<int:pk>/<slug:name>", reports.report_file, name="report_file"),
     path("reports/waste", RedirectView.as_view(pattern_name="waste", query_string=True)),
     path("status", status.status, name="status"),
     path("search", misc.search, name="search"),
@@ -24,6 +30,7 @@ urlpatterns = [
     path("welcome", welcome.welcome, name="welcome"),
     path("welcome/waiting", welcome.waiting, name="welcome_waiting"),
     path("settings/rates/import", rates.rates_import, name="rates_import"),
+    path("settings/rates/calculator", rates.rates_calculator, name="rates_calculator"),
     path("settings", settings.settings, name="settings"),
     path("settings/<slug:action>", settings.change, name="settings_change"),
 ]

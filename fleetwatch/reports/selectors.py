@@ -1,8 +1,21 @@
 """Reads of reports."""
 
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Count, Max, Min, Q
+from django.db.models.fields.json import KeyTextTransform
+
+from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import selectors as costs
+from fleetwatch.ledger.models import Entry
+from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports.models import Report
+from fleetwatch.reports import months
+from fleetwatch.reports.models import MonthRun, Report, ReportPart
+from fleetwatch.reports.monthly import FLEET, OPEN, STATEMENT
 from fleetwatch.reports.waste import GROUPS, WasteReport
 
 
@@ -14,6 +27,90 @@ def waste_rows(interval: Interval, group_by: str) -> WasteReport:
     return WasteReport(costs.covered(interval), group_by, lines, costs.totals(interval))
 
 
-def reports(limit: int) -> list[Report]:
-    """The newest computed reports."""
-    return list(Report.objects.order_by("-end", "-pk")[:limit])
+@dataclass(frozen=True, slots=True)
+class MonthLine:
+    """A month and how far its reports are: the newest run, and the newest version of the fleet's report."""
+
+    name: str
+    run: MonthRun | None
+    parts: int
+    done: int
+    fleet: Report | None
+
+    @property
+    def is_open(self) -> bool:
+        return self.run is not None and self.run.state in OPEN
+
+
+def month_lines(now: datetime) -> list[MonthLine]:
+    """Every month that the ledger or a report knows, the newest first."""
+    first = [
+        moment
+        for moment in (
+            Entry.objects.aggregate(first=Min("start"))["first"],
+            Report.objects.filter(kind=FLEET).aggregate(first=Min("start"))["first"],
+        )
+        if moment is not None
+    ]
+    names = months.names(min(first), now=now, zone=zone()) if first else []
+    counted = {"parts_all": Count("parts"), "parts_done": Count("parts", filter=Q(parts__done_at__isnull=False))}
+    newest = MonthRun.objects.filter(month__in=names).values("month").annotate(newest=Max("pk")).values("newest")
+    runs = {run.month: run for run in MonthRun.objects.filter(pk__in=newest).annotate(**counted)}
+    fleets = {report.month: report for report in _fleets()}
+    return [_month_line(name, runs.get(name), fleets.get(name)) for name in names]
+
+
+def report(pk: int) -> Report | None:
+    """A statement or a fleet's report by its number."""
+    return Report.objects.filter(pk=pk, kind__in=(FLEET, STATEMENT)).first()
+
+
+def versions(of: Report) -> list[Report]:
+    """All versions of the report, the newest first; without what they say."""
+    found = Report.objects.filter(kind=of.kind, subject=of.subject, start=of.start)
+    return list(found.order_by("-version").only("version", "computed_at", "cost_usd"))
+
+
+def statements(fleet: Report) -> dict[str, Report]:
+    """The statements, by team, that sum with the fleet's own lines to its cost: those of the newest run that made or confirmed it."""
+    run = (
+        ReportPart.objects.filter(report=fleet, run__state=MonthRun.State.DONE).order_by("-run_id").values_list("run_id", flat=True).first()
+    )
+    found = Report.objects.filter(pk__in=ReportPart.objects.filter(run_id=run, kind=STATEMENT).values("report_id")) if run else ()
+    return {each.subject: each for each in found}
+
+
+def fleet_of(statement: Report) -> Report | None:
+    """The newest report of the fleet in the same month."""
+    return Report.objects.filter(kind=FLEET, start=statement.start).order_by("-version").first()
+
+
+def figures(content: Any) -> Any:
+    """What a stored report says, its dollars as numbers and its states in their order again: jsonb keeps neither."""
+    if isinstance(content, list):
+        return [figures(each) for each in content]
+    if isinstance(content, dict):
+        return {key: _figure(key, value) for key, value in content.items()}
+    return content
+
+
+def _figure(key: str, value: Any) -> Any:
+    if key == "states":
+        return {state: value[state] for state in STATES if state in value}
+    return _amounts(value) if key.endswith(("_usd", "usd_per_gpu_hour")) else figures(value)
+
+
+def _amounts(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: Decimal(amount) for key, amount in value.items()}
+    return None if value is None else Decimal(value)
+
+
+def _fleets() -> list[Any]:
+    """The newest version of each month's report of the fleet, with its month's name."""
+    found = Report.objects.filter(kind=FLEET).order_by("start", "-version").distinct("start")
+    return list(found.annotate(month=KeyTextTransform("month", "content")).defer("content"))
+
+
+def _month_line(name: str, run: Any, fleet: Report | None) -> MonthLine:
+    return MonthLine(name, run, run.parts_all if run else 0, run.parts_done if run else 0, fleet)

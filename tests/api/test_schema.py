@@ -45,6 +45,7 @@ def test_every_contract_endpoint_is_described_with_its_answer():
         "/api/v1/nodes",
         "/api/v1/rates",
         "/api/v1/reports",
+        "/api/v1/reports/{report_id}",
         "/api/v1/waste",
     ]
     for methods in paths.values():

@@ -1,0 +1,80 @@
+"""Reports in the read API: the list, and one with what it says."""
+
+from datetime import datetime
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router, Schema
+
+from fleetwatch.api import schemas
+from fleetwatch.api.period import RequestError, asked
+from fleetwatch.reports.models import Report
+from fleetwatch.reports.monthly import FLEET, STATEMENT
+
+Answer = dict[str, Any]
+LARGEST_ID = 2**63 - 1
+
+router = Router(tags=["reports"])
+
+
+class ReportRow(Schema):
+    """One version of a report. `subject` is the team's slug of a statement, "(none)" for jobs without a team."""
+
+    id: int
+    kind: str
+    subject: str
+    start: datetime
+    end: datetime
+    version: int
+    computed_at: datetime
+    cost_usd: float | None
+    content: Any = None
+
+
+class ReportPage(Schema):
+    """Computed reports that overlap the period, the newest first. What statements and fleet reports say is at /reports/{id}."""
+
+    rows: list[ReportRow]
+    next_cursor: str | None
+
+
+class ReportDetail(ReportRow):
+    """Amounts in `content` are decimal strings: exact. `inputs` is the digest of what it was first computed from."""
+
+    inputs: str
+
+
+@router.get("/reports", response=ReportPage)
+def reports(
+    request: HttpRequest,
+    period: Query[schemas.PeriodQuery],
+    paging: Query[schemas.Page],
+    kind: schemas.Name = None,
+    subject: schemas.Name = None,
+) -> Answer:
+    """Computed reports of periods that overlap the one asked for, every version."""
+    wanted = asked(request)
+    found = Report.objects.filter(start__lt=wanted.interval.end, end__gt=wanted.interval.start).order_by("-end", "-pk")
+    named = {name: value for name, value in (("kind", kind), ("subject", subject)) if value is not None}
+    page, following = wanted.page(found.filter(**named).defer("content"), paging.limit)
+    return {"rows": [_row(report) | _small(report) for report in page], "next_cursor": following}
+
+
+@router.get("/reports/{int:report_id}", response=ReportDetail)
+def report(request: HttpRequest, report_id: int) -> Answer:
+    """One report and what it says."""
+    found = Report.objects.filter(pk=report_id).first() if report_id <= LARGEST_ID else None
+    if found is None:
+        raise RequestError("there is no such report", field="report_id", status=404)
+    return _row(found) | {"inputs": found.inputs, "content": found.content}
+
+
+def _row(report: Report) -> Answer:
+    names = ("kind", "subject", "start", "end", "version", "computed_at")
+    cost_usd = None if report.cost_usd is None else float(report.cost_usd)
+    return {"id": report.pk, "cost_usd": cost_usd} | {name: getattr(report, name) for name in names}
+
+
+def _small(report: Report) -> Answer:
+    """What a report says, where that is a page of text and no month of jobs."""
+    return {} if report.kind in (FLEET, STATEMENT) else {"content": report.content}

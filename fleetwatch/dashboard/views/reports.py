@@ -1,0 +1,128 @@
+"""Reports: the months, one report, its files; and "compute now" for admins."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from fleetwatch.accounts.models import User
+from fleetwatch.accounts.permissions import admin_required, can_administer
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.reports import files, monthly, selectors
+from fleetwatch.reports.models import Report
+
+MAX_LINES = 200  # on the page; all of them are in the files
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+CSV = "text/csv; charset=utf-8"
+# name in the address -> how its content is made, and what it is
+FILES: dict[str, tuple[Callable[[Report], str | bytes], str, str]] = {
+    "csv": (files.csv, CSV, "csv"),
+    "xlsx": (files.xlsx, XLSX, "xlsx"),
+    "focus": (files.focus, CSV, "focus-1.2.csv"),
+}
+
+
+@require_GET
+@login_required
+@never_cache
+def reports(request: HttpRequest) -> HttpResponse:
+    return render(request, "dashboard/reports.html", _months(request))
+
+
+@require_GET
+@login_required
+@never_cache
+def months(request: HttpRequest) -> HttpResponse:
+    """The table of months alone, while something is computed."""
+    return render(request, "dashboard/_report_months.html", _months(request))
+
+
+@require_POST
+@admin_required
+def compute(request: HttpRequest) -> HttpResponse:
+    name = request.POST.get("month", "")[:20]
+    try:
+        monthly.ask(name, now=timezone.now(), by=cast("User", request.user).get_username())
+    except ValueError as error:
+        messages.error(request, f"This month can't be computed: {error}.")
+    return redirect("reports")
+
+
+@require_GET
+@login_required
+def report(request: HttpRequest, pk: int) -> HttpResponse:
+    """A team's statement, or the fleet's report."""
+    return render(request, "dashboard/report.html", _context(_found(pk), lines=MAX_LINES))
+
+
+@require_GET
+@login_required
+def report_print(request: HttpRequest, pk: int) -> HttpResponse:
+    """The whole report on white paper, A4."""
+    return render(request, "dashboard/report_print.html", _context(_found(pk), lines=None))
+
+
+@require_GET
+@login_required
+def report_file(request: HttpRequest, pk: int, name: str) -> HttpResponse:
+    if name not in FILES:
+        raise Http404(name)
+    found = _found(pk)
+    make, content_type, ending = FILES[name]
+    response = HttpResponse(make(found), content_type=content_type)
+    response["Content-Disposition"] = f'attachment; filename="{files.name(found)}.{ending}"'
+    return response
+
+
+def _found(pk: int) -> Report:
+    found = selectors.report(pk)
+    if found is None:
+        raise Http404(str(pk))
+    return found
+
+
+def _months(request: HttpRequest) -> dict[str, Any]:
+    lines = selectors.month_lines(timezone.now())
+    is_admin = can_administer(request.user)
+    return {
+        "page": "reports",
+        "zone": zone(),
+        "months": lines,
+        "is_admin": is_admin,
+        "is_computing": any(line.is_open for line in lines),
+    }
+
+
+def _context(found: Report, *, lines: int | None) -> dict[str, Any]:
+    content = selectors.figures(found.content)
+    listed = content.get("lines", [])
+    organisation_zone = zone()
+    return {
+        "page": "reports",
+        "zone": organisation_zone,
+        "report": found,
+        "content": content,
+        "title": content["team"]["name"] if "team" in content else "Fleet",
+        "days": _days(found.start.astimezone(organisation_zone), found.end.astimezone(organisation_zone)),
+        "compared_days": _days(
+            *(datetime.fromisoformat(content["compared_with"][end]).astimezone(organisation_zone) for end in ("from", "to"))
+        ),
+        "period": f"?from={content['from']}&to={content['to']}",
+        "lines": listed[:lines],
+        "left_off": len(listed) - len(listed[:lines]),
+        "versions": selectors.versions(found),
+        "fleet": found if "teams" in content else selectors.fleet_of(found),
+        "statements": selectors.statements(found) if "teams" in content else {},
+    }
+
+
+def _days(start: datetime, end: datetime) -> str:
+    last = end - timedelta(seconds=1)
+    return f"{start:%-d} to {last:%-d %B %Y}" if start.month == last.month else f"{start:%-d %B} to {last:%-d %B %Y}"

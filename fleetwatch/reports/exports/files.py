@@ -1,0 +1,62 @@
+"""Tables as CSV and Excel. Names of users and jobs are typed by anybody: none of them can become a formula. Pure."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+
+import xlsxwriter
+
+from fleetwatch.reports.exports.tables import Cell, Table
+from fleetwatch.reports.waste import safe
+
+LONGEST_CELL = 32_767  # Excel's limit of characters; a longer text would make the whole file unreadable
+WIDTHS = {"job": 26, "name": 26, "user": 16, "team": 16, "team_name": 20, "gpu_model": 18, "from_utc": 21, "to_utc": 21}
+
+
+def to_csv(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+    """RFC 4180. Numbers are exact; what is not known is an empty cell."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(columns)
+    writer.writerows([_text(cell) for cell in row] for row in rows)
+    return out.getvalue()
+
+
+def to_xlsx(tables: Iterable[Table]) -> bytes:
+    """One sheet per table: bold head that stays, filters, numbers as numbers, text as text only."""
+    out = io.BytesIO()
+    # strings are never read as formulas, links or numbers, whatever they look like
+    options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+    with xlsxwriter.Workbook(out, options) as book:
+        bold, money, hours = (
+            book.add_format({"bold": True}),
+            book.add_format({"num_format": "#,##0.00"}),
+            book.add_format({"num_format": "#,##0.0"}),
+        )
+        for table in tables:
+            sheet = book.add_worksheet(table.name)
+            sheet.freeze_panes(1, 0)
+            sheet.autofilter(0, 0, len(table.rows), len(table.columns) - 1)
+            sheet.set_landscape()
+            sheet.set_paper(9)  # A4
+            sheet.fit_to_pages(1, 0)
+            sheet.repeat_rows(0)
+            sheet.set_footer("&C&P / &N")
+            for column, name in enumerate(table.columns):
+                sheet.write_string(0, column, name, bold)
+                sheet.set_column(column, column, WIDTHS.get(name, 12))
+            for number, row in enumerate(table.rows, start=1):
+                for column, cell in enumerate(row):
+                    if isinstance(cell, str):
+                        sheet.write_string(number, column, cell[:LONGEST_CELL])
+                    elif cell is not None:
+                        shape = hours if table.columns[column].endswith("gpu_hours") else money if isinstance(cell, Decimal) else None
+                        sheet.write_number(number, column, float(cell), shape)
+    return out.getvalue()
+
+
+def _text(cell: Cell) -> str:
+    if isinstance(cell, str):
+        return safe(cell)
+    return "" if cell is None else f"{cell:f}" if isinstance(cell, Decimal) else str(cell)

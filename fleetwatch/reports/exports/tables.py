@@ -1,0 +1,91 @@
+"""A stored report as tables: the same rows for CSV and Excel. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from fleetwatch.costs import pricing
+from fleetwatch.ledger.policy import STATES, TIERS
+
+Shape = dict[str, Any]
+Cell = str | Decimal | int | None
+SIX_PLACES = Decimal("0.000001")
+
+_FIGURES = (
+    "gpu_hours",
+    *(f"{state}_gpu_hours" for state in STATES),
+    "usd_per_gpu_hour",
+    "cost_usd",
+    *(f"waste_{tier}_usd" for tier in TIERS),
+    "wasted_usd",
+)
+_PERIOD = ("month", "from_utc", "to_utc")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One sheet: names with their units, and rows; text is as people typed it, None is not known."""
+
+    name: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+
+def tables(content: Shape) -> list[Table]:
+    """The sheets of a statement or of the fleet's report; the first one's cost_usd sum to the report's total."""
+    return _statement(content) if "team" in content else _fleet(content)
+
+
+def _statement(content: Shape) -> list[Table]:
+    team = [content["team"]["slug"], content["team"]["name"]]
+    lines = [(*team, line["job"], line["name"], line["user"], line["gpu_model"], *_figures(line)) for line in content["lines"]]
+    users = [(*team, user["user"], user["jobs"], *_figures(user)) for user in content["users"]]
+    return [
+        _table("Lines", ("team", "team_name", "job", "name", "user", "gpu_model", *_FIGURES), lines, content),
+        _table("Users", ("team", "team_name", "user", "jobs", *_FIGURES), users, content),
+        *_comparison(content),
+    ]
+
+
+def _fleet(content: Shape) -> list[Table]:
+    teams = [("team", team["slug"], team["name"], None, None, *_figures(team)) for team in content["teams"]]
+    own = [("own line", None, None, line["state"], line["gpu_model"], *_figures(line)) for line in content["own_lines"]]
+    models = [(model["gpu_model"], *_figures(model)) for model in content["gpu_models"]]
+    savings = [(line["team"], line["job"], line["name"], line["user"], *_figures(line)) for line in content["savings"]]
+    return [
+        _table("Teams", ("line", "team", "team_name", "state", "gpu_model", *_FIGURES), teams + own, content),
+        _table("GPU models", ("gpu_model", *_FIGURES), models, content),
+        _table("Savings", ("team", "job", "name", "user", *_FIGURES), savings, content),
+        *_comparison(content),
+    ]
+
+
+def _comparison(content: Shape) -> list[Table]:
+    found = content["comparison"]
+    if found is None:
+        return []
+    names = ("cost_usd", "difference_usd", "volume_usd", "mix_usd", "rate_usd")
+    row = [content["compared_with"]["from"], content["compared_with"]["to"], *(Decimal(found[name]) for name in names)]
+    return [_table("Difference", ("before_from_utc", "before_to_utc", "before_cost_usd", *names[1:]), [row], content)]
+
+
+def _table(name: str, columns: Iterable[str], rows: Iterable[Sequence[Cell]], content: Shape) -> Table:
+    period = (content["month"], content["from"], content["to"])
+    return Table(name, (*_PERIOD, *columns), [(*period, *row) for row in rows])
+
+
+def _figures(line: Shape) -> list[Cell]:
+    price = line.get("usd_per_gpu_hour")
+    return [
+        _hours(line["gpu_ms"]),
+        *(_hours(line["states"].get(state, 0)) for state in STATES),
+        None if price is None else Decimal(price),
+        Decimal(line["cost_usd"]),
+        *(Decimal(line["waste_usd"][tier]) for tier in TIERS),
+        Decimal(line["wasted_usd"]),
+    ]
+
+
+def _hours(gpu_ms: int) -> Decimal:
+    return (Decimal(gpu_ms) / pricing.HOUR_MS).quantize(SIX_PLACES)

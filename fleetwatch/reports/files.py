@@ -1,0 +1,37 @@
+"""A stored report as a file. Reading it again gives the same bytes of the same version."""
+
+import re
+
+from fleetwatch.reports import selectors
+from fleetwatch.reports.exports import focus as focus_rows
+from fleetwatch.reports.exports.files import to_csv, to_xlsx
+from fleetwatch.reports.exports.tables import tables
+from fleetwatch.reports.models import Report
+from fleetwatch.reports.monthly import FLEET
+
+_NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def name(report: Report) -> str:
+    """fleetwatch-2026-10-nlp-v1: what any file system takes."""
+    subject = _NO_FILE_NAME.sub("-", report.subject).strip("-.")[:60] or ("fleet" if report.kind == FLEET else f"team-{report.pk}")
+    return f"fleetwatch-{report.content['month']}-{subject}-v{report.version}"
+
+
+def csv(report: Report) -> str:
+    """The lines of a statement, or the teams and own lines of the fleet."""
+    main = tables(report.content)[0]
+    return to_csv(main.columns, main.rows)
+
+
+def xlsx(report: Report) -> bytes:
+    """All tables of the report, one sheet each."""
+    return to_xlsx(tables(report.content))
+
+
+def focus(report: Report) -> str:
+    """FOCUS 1.2: the lines of a statement; of the fleet, those of all teams and its own."""
+    contents = [report.content]
+    if report.kind == FLEET:
+        contents = [each.content for _, each in sorted(selectors.statements(report).items())] + contents
+    return to_csv(list(focus_rows.COLUMNS), focus_rows.rows(contents))

@@ -1,0 +1,167 @@
+"""Pages of reports: who sees them, what they say, progress, files, hostile names."""
+
+import re
+from html import unescape
+
+import pytest
+from django.test import Client
+
+from fleetwatch.accounts.models import Team
+from fleetwatch.jobs.models import Job
+from fleetwatch.reports import monthly
+from fleetwatch.reports.models import MonthRun, Report
+from tests.dashboard import factories
+from tests.reports.factories import a_fleet, computed, newest, work
+
+pytestmark = pytest.mark.django_db
+
+
+def text(answer):
+    assert answer.status_code == 200
+    return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.content.decode())))
+
+
+def test_before_the_first_hour_the_list_says_so(viewer):
+    assert "No month yet" in text(viewer.get("/reports"))
+
+
+def test_the_list_has_the_months_of_the_ledger_and_an_admin_computes_one(admin):
+    a_fleet()
+
+    before = text(admin.get("/reports"))
+    answer = admin.post("/reports/compute", {"month": "2026-10"}, follow=True)
+    waiting = answer.content.decode()
+    work(factories.NOW)
+    after = text(admin.get("/reports"))
+
+    assert [name in before for name in ("2026-11", "2026-10", "2026-09", "2026-08")] == [True, True, True, False]
+    assert "not computed yet" in before
+    assert 'hx-trigger="every 3s"' in waiting
+    assert "waiting for a worker" in text(answer)
+    assert "version 1" in after
+    assert "$19.00" in after
+    assert MonthRun.objects.get().asked_by == "ann"
+
+
+def test_progress_is_seen_while_it_is_computed(viewer):
+    a_fleet()
+    monthly.ask("2026-10", now=factories.NOW)
+    monthly.plan_waiting(factories.NOW)
+    monthly.compute_part(monthly.hand_out(factories.NOW)[0], factories.NOW)
+
+    assert "1 of 4 reports computed" in text(viewer.get("/reports/months"))
+
+
+def test_a_viewer_reads_and_computes_nothing(viewer):
+    a_fleet()
+
+    assert "Compute now" not in text(viewer.get("/reports"))
+    assert viewer.post("/reports/compute", {"month": "2026-10"}).status_code == 403
+    assert MonthRun.objects.count() == 0
+
+
+@pytest.mark.parametrize("name", ["2026-12", "october", "", "2026-10' OR 1=1"])
+def test_what_is_no_month_is_refused_with_a_sentence(admin, name):
+    answer = admin.post("/reports/compute", {"month": name}, follow=True)
+
+    assert "can't be computed" in text(answer)
+    assert MonthRun.objects.count() == 0
+
+
+def test_compute_takes_a_form_only(admin):
+    assert admin.get("/reports/compute").status_code == 405
+
+
+def test_a_stranger_goes_to_the_log_in():
+    a_fleet()
+    computed()
+    pk = newest().pk
+
+    for address in ("", "/months", f"/{pk}", f"/{pk}/print", f"/{pk}/csv", f"/{pk}/xlsx", f"/{pk}/focus"):
+        assert Client().get(f"/reports{address}").status_code == 302
+    assert Client().post("/reports/compute", {"month": "2026-10"}).status_code == 302
+    assert MonthRun.objects.count() == 1
+
+
+def test_a_statement_shows_lines_waste_and_why_it_differs(viewer):
+    a_fleet()
+    computed()
+
+    page = text(viewer.get(f"/reports/{newest('nlp').pk}"))
+
+    for part in (
+        "NLP",
+        "1 to 31 October 2026",
+        "$9.00",
+        "+ $1.00 against 1 to 30 September 2026",
+        "train ann",
+        "Volume",
+        "$4.00",
+        "−$3.00",
+    ):
+        assert part in page
+
+
+def test_the_fleets_report_links_its_statements_and_shows_own_lines_and_savings(viewer):
+    a_fleet()
+    computed()
+
+    answer = viewer.get(f"/reports/{newest().pk}")
+
+    assert f'href="/reports/{newest("nlp").pk}"' in answer.content.decode()
+    for part in ("Jobs without a team", "Free, H100", "Unobserved, L4", "Savings list", "$19.00"):
+        assert part in text(answer)
+
+
+def test_an_old_version_can_still_be_read(viewer):
+    a_fleet()
+    computed()
+    Job.objects.filter(key="slurm/della/1").update(user="zoe")
+    computed()
+    first = Report.objects.get(subject="nlp", version=1)
+
+    page = text(viewer.get(f"/reports/{first.pk}"))
+
+    assert "train ann" in page
+    assert "v2" in page
+
+
+@pytest.mark.parametrize("name", ["csv", "xlsx", "focus"])
+def test_files_come_as_attachments(viewer, name):
+    a_fleet()
+    computed()
+
+    answer = viewer.get(f"/reports/{newest('nlp').pk}/{name}")
+
+    assert answer.status_code == 200
+    assert answer["Content-Disposition"].startswith('attachment; filename="fleetwatch-2026-10-nlp-v1.')
+    assert len(answer.content) > 300
+
+
+def test_the_paper_has_every_line_and_no_navigation(viewer):
+    a_fleet()
+    computed()
+
+    page = viewer.get(f"/reports/{newest('nlp').pk}/print")
+
+    assert "train" in text(page)
+    assert 'class="rail"' not in page.content.decode()
+    assert "print.css" in page.content.decode()
+
+
+@pytest.mark.parametrize("address", ["/reports/999999", "/reports/1/exe", "/reports/999999/csv", "/reports/99999999999999999999"])
+def test_what_is_not_there_is_404(viewer, address):
+    assert viewer.get(address).status_code == 404
+
+
+def test_names_are_shown_as_text(viewer):
+    a_fleet()
+    Team.objects.filter(slug="nlp").update(name="<script>alert(1)</script>")
+    Job.objects.filter(key="slurm/della/1").update(name="<img src=x onerror=alert(1)>", user='"><marquee>')
+    computed()
+
+    for address in (f"/reports/{newest('nlp').pk}", f"/reports/{newest().pk}", f"/reports/{newest('nlp').pk}/print"):
+        page = viewer.get(address).content.decode()
+        assert "<script>alert" not in page
+        assert "<img src=x" not in page
+        assert "<marquee>" not in page

@@ -1,0 +1,134 @@
+"""Files of stored reports: they sum to the total, open in a spreadsheet, and no name in them is ever a formula."""
+
+import csv
+import io
+import re
+import zipfile
+from decimal import Decimal
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from fleetwatch.jobs.models import Job
+from fleetwatch.reports import files
+from tests.reports.factories import a_fleet, computed, newest
+
+pytestmark = pytest.mark.django_db
+SHEET = {"x": "http://schemas.openxmlformats.org/spreadsheetml/2006/main"}
+HOSTILE = ("=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "＝1+1")
+
+
+def read(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def sheets(data):
+    """Texts and numbers of each sheet by name; formulas would be an error here."""
+    with zipfile.ZipFile(io.BytesIO(data)) as book:
+        shared = [
+            "".join(part.text or "" for part in each.iter(f"{{{SHEET['x']}}}t"))
+            for each in ET.fromstring(book.read("xl/sharedStrings.xml")).findall("x:si", SHEET)
+        ]
+        names = [each.get("name") for each in ET.fromstring(book.read("xl/workbook.xml")).findall("x:sheets/x:sheet", SHEET)]
+        found = {}
+        for number, name in enumerate(names, start=1):
+            root = ET.fromstring(book.read(f"xl/worksheets/sheet{number}.xml"))
+            assert root.findall(".//x:f", SHEET) == []
+            found[name] = [
+                [
+                    shared[int(cell.findtext("x:v", "", SHEET))] if cell.get("t") == "s" else Decimal(cell.findtext("x:v", "0", SHEET))
+                    for cell in row.findall("x:c", SHEET)
+                    if cell.find("x:v", SHEET) is not None
+                ]
+                for row in root.findall(".//x:row", SHEET)
+            ]
+        return found
+
+
+def test_a_statements_csv_has_its_lines_with_units_in_the_head():
+    a_fleet()
+    computed()
+
+    train, tune = read(files.csv(newest("nlp")))
+
+    assert (train["month"], train["from_utc"], train["to_utc"]) == ("2026-10", "2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z")
+    assert (train["team"], train["job"], train["user"], train["gpu_model"]) == ("nlp", "slurm/della/1", "ann", "H100")
+    assert (train["gpu_hours"], train["useful_gpu_hours"], train["idle_gpu_hours"]) == ("2.000000", "1.000000", "1.000000")
+    assert (train["usd_per_gpu_hour"], train["cost_usd"], train["waste_certain_usd"], train["wasted_usd"]) == (
+        "4.00",
+        "8.000000",
+        "4.000000",
+        "4.000000",
+    )
+    assert tune["cost_usd"] == "1.000000"
+
+
+def test_the_fleets_csv_sums_to_its_cost():
+    a_fleet()
+    computed()
+
+    lines = read(files.csv(newest()))
+
+    assert [(line["line"], line["team"], line["state"]) for line in lines] == [
+        ("team", "nlp", ""),
+        ("team", "vision", ""),
+        ("team", "(none)", ""),
+        ("own line", "", "free"),
+        ("own line", "", "unobserved"),
+    ]
+    assert sum(Decimal(line["cost_usd"]) for line in lines) == 19
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_name_becomes_a_formula(name):
+    a_fleet()
+    Job.objects.filter(key="slurm/della/1").update(name=name, user=name)
+    computed()
+    statement = newest("nlp")
+
+    rows = list(csv.reader(io.StringIO(files.csv(statement))))
+    focus = list(csv.reader(io.StringIO(files.focus(statement))))
+    book = sheets(files.xlsx(statement))
+
+    assert not [cell for row in rows + focus for cell in row if re.match(r"[=+\-@\t\r\n＝＋－＠]", cell)]
+    assert name in book["Lines"][1]
+
+
+def test_excel_has_a_sheet_per_table_with_numbers_as_numbers():
+    a_fleet()
+    computed()
+
+    statement, fleet = sheets(files.xlsx(newest("nlp"))), sheets(files.xlsx(newest()))
+
+    assert list(statement) == ["Lines", "Users", "Difference"]
+    assert list(fleet) == ["Teams", "GPU models", "Savings", "Difference"]
+    head, train, _ = statement["Lines"]
+    assert (head[6], train[6]) == ("name", "train")
+    assert {Decimal(8), Decimal(4), Decimal(2)} <= {cell for cell in train if isinstance(cell, Decimal)}
+    assert statement["Difference"][1][-4:] == [Decimal(1), Decimal(4), Decimal(-3), Decimal(0)]
+
+
+def test_a_file_is_named_by_month_team_and_version_whatever_the_team_is_called():
+    a_fleet()
+    computed()
+    statement = newest("nlp")
+
+    assert files.name(statement) == "fleetwatch-2026-10-nlp-v1"
+    assert files.name(newest()) == "fleetwatch-2026-10-fleet-v1"
+    statement.subject = '../../x"\r\nSet-Cookie: a'
+    assert files.name(statement) == "fleetwatch-2026-10-x-Set-Cookie-a-v1"
+    statement.subject = "語"
+    assert files.name(statement) == f"fleetwatch-2026-10-team-{statement.pk}-v1"
+
+
+def test_a_stored_version_gives_the_same_file_for_ever():
+    a_fleet()
+    computed()
+    statement = newest("nlp")
+    before = files.csv(statement), files.focus(statement)
+
+    Job.objects.update(name="renamed", user="renamed")
+    computed()
+
+    assert (files.csv(statement), files.focus(statement)) == before
+    assert newest("nlp").version == 2

@@ -1,0 +1,221 @@
+"""The FOCUS 1.2 export: columns, nullability, prices that multiply to costs, and the specification's own machine-readable rules."""
+
+import csv
+import io
+import json
+import os
+import re
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from fleetwatch.reports import files
+from fleetwatch.reports.exports.focus import COLUMNS
+from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate
+from tests.reports.factories import HOUR, OCTOBER, a_fleet, computed, counted, newest
+
+pytestmark = pytest.mark.django_db
+SPECIFICATION = Path(os.environ.get("FLEETWATCH_EXTERNAL_DATA", "/nowhere")) / "focus"
+needs_specification = pytest.mark.skipif(not SPECIFICATION.exists(), reason="FLEETWATCH_EXTERNAL_DATA names no folder with FOCUS")
+
+
+def exported(report):
+    """The rows, null as None."""
+    return [{name: cell or None for name, cell in row.items()} for row in csv.DictReader(io.StringIO(files.focus(report)))]
+
+
+def a_fleets_rows():
+    """Rates that do not divide, several GPU models, two rates of one model within a line."""
+    a_fleet()
+    gpu, other = a_gpu(model="A100", node="gpu-03"), a_gpu(model="A100", node="gpu-04")
+    a_rate("2.222222", gpu=gpu)
+    a_rate("1.000001", node="gpu-04")
+    job = a_job(key="slurm/della/9", user="", name="", team="vision")
+    counted(gpu, "useful", HOUR_MS // 7, job=job)
+    counted(other, "idle", HOUR_MS // 3, job=job, start=OCTOBER + HOUR, tier="certain")
+    counted(a_gpu(model=None, node="gpu-05"), job=job)
+    computed()
+    return exported(newest())
+
+
+def test_every_column_is_there_and_none_is_empty_that_must_not_be():
+    rows = a_fleets_rows()
+
+    assert len(COLUMNS) == 57
+    assert {tuple(row) for row in rows} == {tuple(COLUMNS)}
+    assert [(name, row) for row in rows for name, may_be_null in COLUMNS.items() if not may_be_null and row[name] is None] == []
+
+
+def test_the_costs_of_all_rows_sum_to_the_fleets_and_prices_multiply_to_list_costs():
+    rows = a_fleets_rows()
+
+    assert sum(Decimal(row["BilledCost"]) for row in rows) == newest().cost_usd
+    assert sum(Decimal(row["EffectiveCost"]) for row in rows) == newest().cost_usd
+    for row in rows:
+        assert Decimal(row["ListUnitPrice"]) * Decimal(row["PricingQuantity"]) == Decimal(row["ListCost"])
+        assert abs(Decimal(row["ListCost"]) - Decimal(row["BilledCost"])) < Decimal("0.00001")
+
+
+def test_a_row_names_team_job_user_gpu_model_and_month():
+    row = next(row for row in a_fleets_rows() if row["ResourceId"] == "slurm/della/1")
+
+    assert (row["SubAccountId"], row["SubAccountName"], row["SubAccountType"]) == ("nlp", "NLP", "Team")
+    assert (row["ResourceName"], row["ResourceType"], json.loads(row["Tags"])) == ("train", "GPU job", {"user": "ann"})
+    assert (row["ChargePeriodStart"], row["ChargePeriodEnd"]) == ("2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z")
+    assert (row["SkuId"], row["ListUnitPrice"], row["PricingQuantity"], row["BilledCost"]) == (
+        "gpu-hour/H100",
+        "4.00",
+        "2.000000000",
+        "8.000000",
+    )
+
+
+def test_what_no_team_held_has_no_sub_account_and_unpriced_time_no_row():
+    rows = a_fleets_rows()
+
+    own = [row for row in rows if row["SubAccountId"] is None]
+    assert sorted(row["ChargeDescription"] for row in own) == ["H100, free GPU time", "L4, job docker/x/4", "L4, unobserved GPU time"]
+    assert not [row for row in rows if "unknown" in row["SkuId"] or "(none)" in row["SkuId"]]
+
+
+@needs_specification
+def test_columns_and_nulls_are_those_of_the_specification():
+    with (SPECIFICATION / "columns_1.2.csv").open(encoding="utf-8-sig") as lines:
+        said = {row["column"]: row["nulls"] == "True" for row in csv.DictReader(lines)}
+
+    assert said == COLUMNS
+
+
+# columns of what a provider may offer and we do not (the model's applicability criteria); they are null
+NOT_OFFERED = ("CommitmentDiscount", "CapacityReservation")
+# "MUST NOT be null when the charge is associated with an invoice": the model leaves the condition out; a showback has none
+WITH_AN_INVOICE = "InvoiceId-C-005-C"
+
+
+class Rules:
+    """The specification's static rules over our rows: which of them, unconditional or under their condition, do not hold.
+
+    A rule that only the provider's documents can prove (its type is Dynamic) is no rule of a file.
+    """
+
+    def __init__(self, model, rows):
+        self.rules, self.rows = model["ModelRules"], rows
+
+    def broken(self):
+        """The names of the rules that some row breaks, and how many were judged. Rules of rules are judged by their parts."""
+        judged = [name for name, rule in self.rules.items() if self._is_judged(name, rule)]
+        return [name for name in judged if self._failing(name)], len(judged)
+
+    def _is_judged(self, name, rule):
+        criteria = rule["ValidationCriteria"]
+        is_rule_of_a_file = rule["Status"] == "Active" and rule["Type"] == "Static" and criteria["Keyword"].startswith("MUST")
+        is_sum = "CheckModelRule" in json.dumps(criteria["Requirement"])
+        return is_rule_of_a_file and not is_sum and not name.startswith(NOT_OFFERED) and name != WITH_AN_INVOICE
+
+    def _failing(self, name):
+        criteria = self.rules[name]["ValidationCriteria"]
+        return [
+            row
+            for row in self.rows
+            if self._holds(criteria["Condition"], row, otherwise=True) and not self._holds(criteria["Requirement"], row, otherwise=True)
+        ]
+
+    def _holds(self, check, row, *, otherwise):
+        if not check:
+            return otherwise
+        if "CheckFunction" not in check:  # the model says {"AND": check} and {"AND": [check, …]} too
+            return all(self._holds(each, row, otherwise=True) for part in check.values() for each in _listed(part))
+        function = check["CheckFunction"]
+        if function in ("AND", "OR"):
+            return (all if function == "AND" else any)(self._holds(each, row, otherwise=True) for each in check["Items"])
+        return getattr(self, f"_{function}")(check, row)
+
+    def _CheckModelRule(self, check, row):  # noqa: N802
+        rule = self.rules[check["ModelRuleId"]]
+        if rule["Type"] != "Static" or not rule["ValidationCriteria"]["Keyword"].startswith("MUST"):
+            return True
+        criteria = rule["ValidationCriteria"]
+        return not self._holds(criteria["Condition"], row, otherwise=True) or self._holds(criteria["Requirement"], row, otherwise=True)
+
+    def _ColumnPresent(self, check, row):  # noqa: N802
+        return check["ColumnName"] in row
+
+    def _CheckValue(self, check, row):  # noqa: N802
+        return row[check["ColumnName"]] == check["Value"]
+
+    def _CheckNotValue(self, check, row):  # noqa: N802
+        # the model says CheckCondition for ColumnName twice
+        return row[check.get("ColumnName") or check["CheckCondition"]] != check["Value"]
+
+    def _CheckSameValue(self, check, row):  # noqa: N802
+        return row[check["ColumnAName"]] == row[check["ColumnBName"]]
+
+    def _CheckNotSameValue(self, check, row):  # noqa: N802
+        return row[check["ColumnAName"]] != row[check["ColumnBName"]]
+
+    def _CheckDistinctCount(self, check, row):  # noqa: N802
+        name = row[check["ColumnAName"]]
+        found = {each[check["ColumnBName"]] for each in self.rows if each[check["ColumnAName"]] == name}
+        return len(found) == int(check["ExpectedCount"])
+
+    def _CheckGreaterOrEqualThanValue(self, check, row):  # noqa: N802
+        return row[check["ColumnName"]] is None or Decimal(row[check["ColumnName"]]) >= Decimal(str(check["Value"]))
+
+    def _ColumnByColumnEqualsColumnValue(self, check, row):  # noqa: N802
+        return Decimal(row[check["ColumnAName"]]) * Decimal(row[check["ColumnBName"]]) == Decimal(row[check["ResultColumnName"]])
+
+    def _is_number(self, check, row):
+        return row[check["ColumnName"]] is None or re.fullmatch(r"-?\d+(\.\d+)?", row[check["ColumnName"]]) is not None
+
+    _TypeDecimal = _FormatNumeric = _CheckDecimalValue = _is_number
+
+    def _is_text(self, check, row):
+        value = row[check["ColumnName"]]
+        return value is None or value == value.strip()
+
+    _TypeString = _FormatString = _is_text
+
+    def _is_moment(self, check, row):
+        value = row[check["ColumnName"]]
+        return value is None or datetime.strptime(value, "%Y-%m-%dT%H:%M:%SZ") is not None  # noqa: DTZ007
+
+    _TypeDateTime = _FormatDateTime = _is_moment
+
+    def _is_currency(self, check, row):
+        return row[check["ColumnName"]] in (None, "USD")
+
+    _FormatCurrency = _CheckNationalCurrency = _is_currency
+
+    def _FormatUnit(self, check, row):  # noqa: N802
+        return row[check["ColumnName"]] in (None, "GPU-Hours")
+
+    def _FormatKeyValue(self, check, row):  # noqa: N802
+        value = row[check["ColumnName"]]
+        return value is None or all(isinstance(each, str | int | bool) for each in json.loads(value).values())
+
+
+def _listed(part):
+    return part if isinstance(part, list) else [part]
+
+
+@needs_specification
+def test_the_specifications_own_rules_hold():
+    model = json.loads((SPECIFICATION / "model-1.2.json").read_text(encoding="utf-8"))
+
+    broken, judged = Rules(model, a_fleets_rows()).broken()
+
+    assert judged > 200
+    assert broken == []
+
+
+@needs_specification
+def test_the_rules_find_what_is_wrong():
+    model = json.loads((SPECIFICATION / "model-1.2.json").read_text(encoding="utf-8"))
+    rows = a_fleets_rows()
+    rows[0] |= {"ListCost": "1.5", "ChargeCategory": "Gift", "PricingUnit": None, "BillingPeriodStart": None}
+
+    broken, _ = Rules(model, rows).broken()
+
+    assert {"ListCost-C-009-C", "ChargeCategory-C-003-M", "PricingUnit-C-006-C", "BillingPeriodStart-C-003-M"} <= set(broken)
