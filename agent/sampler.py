@@ -316,6 +316,7 @@ class Sampler:
         """The answer about one GPU; None when it can't be read, which stops no other GPU."""
         if self._source is None:
             return None
+        is_in_pass = self._call_began is not None  # else the loop asks, at the end: then no call lasts when this one is over
         self._call_about, self._call_began = uuid, time.monotonic()
         try:
             answer = question(self._source, uuid)
@@ -330,7 +331,7 @@ class Sampler:
                 log.exception("GPU's answer was not understood uuid=%s", uuid)
             return None
         finally:
-            self._call_about, self._call_began = None, time.monotonic()
+            self._call_about, self._call_began = None, time.monotonic() if is_in_pass else None
         self._said.pop((uuid, about), None)
         return answer
 

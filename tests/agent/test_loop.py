@@ -168,6 +168,16 @@ def test_a_stop_sends_the_window_that_is_still_open(tmp_path):
     daemon.spool.close()
 
 
+def test_a_stop_lets_go_of_the_driver(daemon):
+    daemon.sampler.tick(START)
+
+    daemon.sampler.finish_window(START + 10_000)  # as the loop does for the window that is still open
+    daemon.sampler.close()
+
+    assert daemon.sampler.stuck_s == 0
+    assert daemon.source.is_closed
+
+
 def test_a_small_correction_of_the_wall_clock_moves_nothing():
     times = Times()
     clock = times.clock()
