@@ -50,6 +50,7 @@ class Rate(models.Model):
     is_example = models.BooleanField(default=False, help_text="shipped list price; badged until replaced")
     source = models.CharField(max_length=300, blank=True, default="")
     source_date = models.DateField(null=True)
+    components = models.JSONField(default=list, help_text="of a computed price: name, dollars as text, how (tco.py); they sum to the price")
     created_at = models.DateTimeField()
 
     class Meta:
@@ -141,6 +142,7 @@ class DaySum(models.Model):
     is_busy_only = models.BooleanField()
     gpu_ms = models.BigIntegerField()
     energy_j = models.FloatField(null=True, help_text="None = not read")
+    energy_ms = models.BigIntegerField(default=0, help_text="GPU time of which it was read")
 
     class Meta:
         indexes = [

@@ -59,6 +59,7 @@ class _Cell(NamedTuple):
     is_example: bool | None
     gpu_ms: int
     energy_j: float | None
+    energy_ms: int
 
 
 def totals(interval: Interval, *, scope: Scope = EVERYTHING) -> Totals:
@@ -210,6 +211,7 @@ def _sum(cells: Iterable[_Cell]) -> Totals:
         unpriced_ms=_ms(cell for cell in kept if cell.usd_per_gpu_hour is None),
         has_example_rates=any(cell.is_example for cell in kept),
         energy_j=sum(energies) if energies else None,
+        energy_ms=sum(cell.energy_ms for cell in kept),
         busy_only_ms=_ms(busy_only),
         busy_only_usd=_usd(busy_only),
     )

@@ -1,5 +1,6 @@
 """Writes of costs: rates, each valid from one moment to another. What was charged is never changed in passing."""
 
+from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
@@ -9,11 +10,12 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import cuts
+from fleetwatch.costs import cuts, tco
 from fleetwatch.costs.example_prices import example_price
 from fleetwatch.costs.models import PRICING_CLASSES, Rate
 from fleetwatch.costs.pricing import MICRO_USD, usd
 from fleetwatch.costs.subjects import BEGINNING, RateError, Subject
+from fleetwatch.costs.tco import Component
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.ledger.closing import keep_open
 from fleetwatch.ledger.selectors import closed_until
@@ -39,6 +41,7 @@ def set_rate(
     pricing_class: str = "",
     source: str = "",
     source_date: date | None = None,
+    components: Sequence[Component] = (),
 ) -> Rate:
     """The new rate of a subject over [valid_from, valid_to).
 
@@ -66,6 +69,7 @@ def set_rate(
         valid_to=valid_to,
         source=source,
         source_date=source_date,
+        components=_checked_components(components, price),
         created_at=now,
     )
     _say("rate set", whom, rate)
@@ -162,6 +166,13 @@ def _checked_price(amount: Decimal) -> Decimal:
     if price != amount:
         raise RateError(f"{amount} is finer than a millionth of a dollar ({MICRO_USD}).", field="usd_per_gpu_hour")
     return price
+
+
+def _checked_components(components: Sequence[Component], whole: Decimal) -> list[dict[str, str]]:
+    """As the rate keeps them. Raises ValueError when they are not the price."""
+    if components and tco.price(components) != whole:
+        raise ValueError(f"components sum to {tco.price(components)}, not to {whole}")
+    return [{"name": part.name, "usd_per_gpu_hour": f"{part.usd_per_gpu_hour:f}", "how": part.how} for part in components]
 
 
 def _check_moments(valid_from: datetime, valid_to: datetime | None) -> None:

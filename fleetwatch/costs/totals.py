@@ -29,6 +29,7 @@ class Totals:
     unpriced_ms: int  # no rate held then: not in any dollar figure
     has_example_rates: bool  # some of the dollars come from a shipped list price
     energy_j: float | None  # None = nobody read it
+    energy_ms: int = 0  # GPU time of which it was read
     # useful by "a kernel was running" alone: left out of every efficiency figure
     busy_only_ms: int = 0
     busy_only_usd: Decimal = ZERO
@@ -41,6 +42,16 @@ class Totals:
     def coverage(self) -> float | None:
         """Observed ÷ capacity, 0 to 1; None without capacity."""
         return self.observed_ms / self.capacity_ms if self.capacity_ms else None
+
+    @property
+    def energy_coverage(self) -> float | None:
+        """GPU time whose energy was read ÷ capacity, 0 to 1; None without capacity."""
+        return self.energy_ms / self.capacity_ms if self.capacity_ms else None
+
+    @property
+    def mean_w(self) -> float | None:
+        """Mean draw of a GPU over the time whose energy was read; None without any."""
+        return self.energy_j * 1000 / self.energy_ms if self.energy_j is not None and self.energy_ms else None
 
     @property
     def wasted_ms(self) -> int:

@@ -82,10 +82,10 @@ def set_rate(asked: Asked) -> Done:
         amount = Decimal(asked.text("usd", needed="How many dollars per GPU-hour?").removeprefix("$"))
     except InvalidOperation:
         raise RefusedError({"usd": "A number of dollars, please, like 2.49."}) from None
-    valid_from = _valid_from(asked)
-    pricing_class, source = asked.text("pricing_class"), asked.text("source") or "set by hand"
+    source = asked.text("source") or "set by hand"
     try:
-        costs.set_rate(subject, amount, valid_from=valid_from, now=asked.now, pricing_class=pricing_class, source=source[:300])
+        valid_from = read_since(asked.text("since"), asked.now)
+        costs.set_rate(subject, amount, valid_from=valid_from, now=asked.now, source=source[:300])
     except costs.RateError as error:
         raise RefusedError({RATE_FIELDS.get(error.field, error.field): str(error)}) from error
     return Done(f"{subject.name} costs {numbers.usd(amount)} per GPU-hour {_from_then_on(valid_from)}")
@@ -120,16 +120,17 @@ def _from_then_on(valid_from: datetime) -> str:
     return f"from {valid_from.astimezone(zone()):%Y-%m-%d %H:%M} on; hours before keep their price."
 
 
-def _valid_from(asked: Asked) -> datetime:
-    since = asked.text("since")
+def read_since(text: str, now: datetime) -> datetime:
+    """A day of the organisation, "beginning", or this hour where nothing is said. Raises RateError."""
+    since = text.strip()
     if since == "beginning":
         return costs.BEGINNING
     if not since:
-        return floor_hour(asked.now)
+        return floor_hour(now)
     try:
         return datetime.combine(date.fromisoformat(since), time.min, tzinfo=zone()).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise RefusedError({"since": "A date, please, like 2026-11-01."}) from None
+        raise costs.RateError("A date, please, like 2026-11-01.", field="valid_from") from None
 
 
 def create_channel(asked: Asked) -> Done:

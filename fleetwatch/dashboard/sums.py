@@ -21,6 +21,7 @@ def together(parts: Sequence[Totals]) -> Totals:
         unpriced_ms=sum(part.unpriced_ms for part in parts),
         has_example_rates=any(part.has_example_rates for part in parts),
         energy_j=sum(energies) if energies else None,
+        energy_ms=sum(part.energy_ms for part in parts),
         busy_only_ms=sum(part.busy_only_ms for part in parts),
         busy_only_usd=_usd(part.busy_only_usd for part in parts),
     )

@@ -192,7 +192,7 @@ def test_with_and_without_sums_every_figure_is_the_same(name):
         state, tier = dice.choice([("useful", ""), ("idle", "certain"), ("stalled", "probable"), ("free", "potential")])
         job = None if state == "free" else dice.choice(jobs)
         at = first + dice.randrange(14 * 24) * HOUR
-        counted(dice.choice(gpus), state, dice.randrange(1, HOUR_MS), job=job, start=at, tier=tier)
+        counted(dice.choice(gpus), state, dice.randrange(1, HOUR_MS), job=job, start=at, tier=tier, energy_j=dice.choice([None, 8.0]))
     looks = [Scope(), Scope(node="n1"), Scope(job=jobs[1].key), Scope(user="bob"), Scope(team="nlp"), Scope(states=("idle",))]
 
     def figures():

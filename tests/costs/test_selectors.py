@@ -51,6 +51,7 @@ def test_nothing_in_the_ledger_is_no_coverage_and_no_cost():
     found = totals(DAY)
 
     assert (found.capacity_ms, found.coverage, found.cost_usd, found.spend_efficiency, found.energy_j) == (0, None, 0, None, None)
+    assert (found.energy_coverage, found.mean_w) == (None, None)
 
 
 def test_k_times_the_price_is_k_times_the_dollars():
@@ -135,7 +136,9 @@ def test_energy_is_the_sum_of_what_was_read():
     an_entry(gpu, "useful", 1_000, energy_j=300.5)
     an_entry(gpu, "idle", 1_000, energy_j=None)
 
-    assert totals(DAY).energy_j == 300.5
+    found = totals(DAY)
+    assert (found.energy_j, found.energy_ms, found.energy_coverage) == (300.5, 1_000, 0.5)
+    assert found.mean_w == 300.5
 
 
 def test_an_interval_is_widened_to_whole_hours():

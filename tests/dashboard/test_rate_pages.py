@@ -9,7 +9,17 @@ from tests.dashboard import factories
 
 pytestmark = pytest.mark.django_db
 
-PAGES = ["/settings/rates/import"]
+PAGES = ["/settings/rates/import", "/settings/rates/calculator"]
+SERVER = {
+    "server_usd": "$280,320",
+    "gpus_per_server": "8",
+    "years": "4",
+    "gpu_w": "600",
+    "host_w": "1600",
+    "pue": "1.25",
+    "usd_per_kwh": "0.10",
+}
+MONTHLY = {"rack_usd_per_month": "584", "network_usd_per_month": "292", "staff_usd_per_month": "146"}
 FILE = "gpu_model,price,valid_from\nH100 SXM,3,2026-11-01\n"
 
 
@@ -69,3 +79,71 @@ def test_what_can_no_longer_be_set_is_said_by_the_second_step_too(admin):
 
     assert response.status_code == 422
     assert "There is no node" in text_of(response)
+
+
+def test_the_calculator_shows_every_part_and_sets_nothing(admin):
+    factories.gpu(factories.node())
+
+    page = text_of(admin.get("/settings/rates/calculator", SERVER | MONTHLY))
+
+    for amount in ("1.000000", "0.100000", "0.050000", "0.025000", "<b>1.275000</b>"):
+        assert amount in page
+    assert "600 W a GPU (assumed)" in page
+    assert not Rate.objects.exists()
+
+
+def test_what_was_worked_out_is_booked_with_its_parts(admin):
+    model = factories.gpu(factories.node()).model
+
+    page = text_of(
+        admin.post("/settings/rates/calculator", SERVER | MONTHLY | {"gpu_model": model.name, "since": "2026-11-01"}, follow=True)
+    )
+
+    rate = Rate.objects.get()
+    assert (rate.gpu_model, f"{rate.usd_per_gpu_hour:f}", rate.pricing_class, rate.node_class) == (model, "1.275000", "owned", "")
+    assert [part["name"] for part in rate.components] == ["capital", "energy", "rack", "network", "staff"]
+    assert "costs $1.28 per GPU-hour as owned" in page
+    assert "$280,320 a server ÷ 8 GPUs ÷ 4 years" in page
+
+
+def test_empty_watts_are_the_measured_ones(admin):
+    gpu = factories.gpu(factories.node())
+    entry = factories.entry(gpu, hours_ago=48)
+    entry.energy_j = 3_600 * 512.5
+    entry.save()
+
+    page = text_of(admin.get("/settings/rates/calculator", SERVER | MONTHLY | {"gpu_w": ""}))
+
+    assert "measured: 512.5 W a GPU" in page
+    assert "(512.5 W a GPU (measured)" in page
+
+
+@pytest.mark.parametrize(
+    ("sent", "sentence"),
+    [
+        ({"gpu_w": ""}, "Nobody read joules of this model"),
+        ({"server_usd": ""}, "How much, please?"),
+        ({"server_usd": "1e99"}, "A number from 0 to 100,000,000, please."),
+        ({"server_usd": "NaN"}, "A number from 0 to 100,000,000, please."),
+        ({"years": "0"}, "A number from 0.1 to 30, please."),
+        ({"gpus_per_server": "2.5"}, "A whole number, please."),
+        ({"pue": "0.9"}, "A number from 1 to 5, please."),
+        ({"usd_per_kwh": "<b>"}, "A number from 0 to 100, please."),
+        ({"since": "soon"}, "A date, please"),
+        ({"node_class": "gold"}, "A class is"),
+        ({"server_usd": "100000000", "gpus_per_server": "1", "years": "0.1"}, "A GPU-hour costs 0 to 10000 dollars"),
+    ],
+)
+def test_what_can_not_be_worked_out_or_booked_is_said_at_its_field(admin, sent, sentence):
+    factories.gpu(factories.node())
+
+    response = admin.post("/settings/rates/calculator", SERVER | MONTHLY | sent)
+
+    assert response.status_code == 422
+    assert sentence in text_of(response)
+    assert "<b>&quot;" not in text_of(response)
+    assert not Rate.objects.exists()
+
+
+def test_without_gpus_there_is_nothing_to_work_out(admin):
+    assert "No GPU yet" in text_of(admin.get("/settings/rates/calculator", SERVER))

@@ -58,7 +58,8 @@ part AS (
         CASE WHEN %(by_gpu)s::boolean THEN entry.gpu_id ELSE alike.stands_for_id END AS gpu_id,
         entry.job_id, entry.start, entry.state, entry.tier,
         entry.state = 'useful' AND entry.efficiency_source = 'none' AS is_busy_only,
-        entry.gpu_ms, entry.energy_j
+        entry.gpu_ms, entry.energy_j,
+        CASE WHEN entry.energy_j IS NOT NULL THEN entry.gpu_ms ELSE 0 END AS energy_ms
     FROM open_part
     -- OFFSET 0: each part by the index on (node, start); joined freely, few parts may cost a scan of the table
     CROSS JOIN LATERAL (
@@ -73,7 +74,7 @@ part AS (
     UNION ALL
     SELECT
         day_sum.node_id, day_sum.gpu_id, day_sum.job_id, day_sum.start, day_sum.state, day_sum.tier,
-        day_sum.is_busy_only, day_sum.gpu_ms, day_sum.energy_j
+        day_sum.is_busy_only, day_sum.gpu_ms, day_sum.energy_j, day_sum.energy_ms
     FROM summed
     JOIN costs_daysum AS day_sum ON day_sum.node_id = summed.node_id AND day_sum.start = summed.start
 ),
@@ -97,7 +98,8 @@ span AS MATERIALIZED (
         width_bucket(part.start, COALESCE((SELECT moments FROM rate_change), '{}'::timestamptz[])) AS era,
         min(part.start) AS moment,
         sum(part.gpu_ms) AS gpu_ms,
-        sum(part.energy_j) AS energy_j
+        sum(part.energy_j) AS energy_j,
+        sum(part.energy_ms) AS energy_ms
     FROM part
     WHERE (%(node_id)s::bigint IS NULL OR part.node_id = %(node_id)s::bigint)
       AND (%(job_id)s::bigint IS NULL OR part.job_id = %(job_id)s::bigint)
@@ -130,7 +132,8 @@ SELECT
     rate.usd_per_gpu_hour,
     rate.is_example,
     sum(span.gpu_ms)::bigint AS gpu_ms,
-    sum(span.energy_j) AS energy_j
+    sum(span.energy_j) AS energy_j,
+    sum(span.energy_ms)::bigint AS energy_ms
 FROM span
 JOIN inventory_gpu AS gpu ON gpu.id = span.gpu_id
 LEFT JOIN inventory_gpu AS parent ON parent.id = gpu.parent_id

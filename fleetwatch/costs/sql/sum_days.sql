@@ -29,7 +29,7 @@ noted AS (
     ON CONFLICT (node_id, start) DO UPDATE
     SET until = EXCLUDED.until, versions = EXCLUDED.versions, alike = EXCLUDED.alike
 )
-INSERT INTO costs_daysum (node_id, start, gpu_id, job_id, state, tier, is_busy_only, gpu_ms, energy_j)
+INSERT INTO costs_daysum (node_id, start, gpu_id, job_id, state, tier, is_busy_only, gpu_ms, energy_j, energy_ms)
 SELECT
     wanted.node_id,
     wanted.start,
@@ -39,7 +39,8 @@ SELECT
     entry.tier,
     entry.state = 'useful' AND entry.efficiency_source = 'none' AS is_busy_only,
     sum(entry.gpu_ms),
-    sum(entry.energy_j)
+    sum(entry.energy_j),
+    COALESCE(sum(entry.gpu_ms) FILTER (WHERE entry.energy_j IS NOT NULL), 0)
 FROM wanted
 JOIN ledger_entry AS entry
     ON  entry.node_id = wanted.node_id

@@ -1,4 +1,4 @@
-"""The rate book's own pages: admins import files of rates."""
+"""The rate book's own pages: admins import files of rates and work out what owned GPUs cost."""
 
 from typing import Any
 
@@ -11,8 +11,14 @@ from django.views.decorators.http import require_http_methods
 
 from fleetwatch.accounts.permissions import admin_required
 from fleetwatch.costs import imports
+from fleetwatch.costs.owned import measured_draw
 from fleetwatch.costs.rate_csv import COLUMNS, MAX_BYTES, RefusedError
-from fleetwatch.dashboard.period import read_period
+from fleetwatch.costs.services import RateError, Subject, set_rate
+from fleetwatch.costs.tco import Component, components, price
+from fleetwatch.dashboard import numbers, owned
+from fleetwatch.dashboard.changes import read_since
+from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.inventory.models import GPUModel
 
 
 @require_http_methods(["GET", "POST"])
@@ -35,6 +41,58 @@ def rates_import(request: HttpRequest) -> HttpResponse:
         except RefusedError as error:
             context["faults"], status = error.faults, 422
     return render(request, "dashboard/rates_import.html", period.context("settings", **context), status=status)
+
+
+@require_http_methods(["GET", "POST"])
+@admin_required
+@never_cache
+def rates_calculator(request: HttpRequest) -> HttpResponse:
+    """What an owned GPU-hour costs, part by part: a GET tries it, a POST books it as the model's rate."""
+    period = read_period(request)
+    sent = request.POST if request.method == "POST" else request.GET
+    models = list(GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name"))
+    model = next((each for each in models if each.name == sent.get("gpu_model")), models[0] if models else None)
+    draw = measured_draw(model.name, period.now) if model is not None else None
+    given, errors = owned.read(sent, draw) if "server_usd" in sent else (None, {})
+    parts = components(given) if given is not None else []
+    if request.method == "POST" and parts and model is not None and not errors:
+        errors = _book(request, model, parts, period)
+        if not errors:
+            messages.success(
+                request, f"{model.name} costs {numbers.usd(price(parts))} per GPU-hour as owned; its parts are kept with the rate."
+            )
+            return redirect(f"{reverse('settings')}#rates")
+    context = {
+        "models": models,
+        "model": model,
+        "draw": draw,
+        "fields": [(field, sent.get(field.name, field.start), errors.get(field.name, "")) for field in owned.FIELDS],
+        "parts": parts,
+        "price": price(parts),
+        "sent": sent,
+        "errors": errors,
+    }
+    status = 422 if errors else 200
+    return render(request, "dashboard/rates_calculator.html", period.context("settings", **context), status=status)
+
+
+def _book(request: HttpRequest, model: GPUModel, parts: list[Component], period: Period) -> dict[str, str]:
+    """What is wrong per field; nothing where the rate was set."""
+    try:
+        valid_from = read_since(request.POST.get("since", ""), period.now)
+        subject = Subject(gpu_model=model, node_class=request.POST.get("node_class", ""))
+        set_rate(
+            subject,
+            price(parts),
+            valid_from=valid_from,
+            now=period.now,
+            pricing_class="owned",
+            source="total cost of ownership",
+            components=parts,
+        )
+    except RateError as error:
+        return {error.field: str(error)}
+    return {}
 
 
 def _content(request: HttpRequest) -> bytes:

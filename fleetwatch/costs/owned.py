@@ -1,0 +1,24 @@
+"""Reads for the calculator: what the GPUs of a model draw, by their joule counters."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from fleetwatch.costs.imports import closed_days
+from fleetwatch.costs.selectors import Scope, totals
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Mean watts of a GPU over the last 30 days that are over, and the share of their time in which energy was read."""
+
+    mean_w: Decimal
+    coverage: float
+
+
+def measured_draw(gpu_model: str, now: datetime) -> Draw | None:
+    """None where nobody read joules."""
+    found = totals(closed_days(now), scope=Scope(gpu_model=gpu_model))
+    if found.mean_w is None or found.energy_coverage is None:
+        return None
+    return Draw(Decimal(repr(found.mean_w)).quantize(Decimal("0.1")), found.energy_coverage)

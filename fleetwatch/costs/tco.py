@@ -1,0 +1,77 @@
+"""What a GPU-hour of owned machines costs (total cost of ownership): each part of it, and their sum. Pure.
+
+Per GPU-hour of capacity, whether it was used or not:
+capital = price of a server ÷ (years × 8,760 h) ÷ its GPUs; energy = watts of a GPU with its share of the
+server × PUE × price of a kWh; rack, network and staff = dollars per server and month × 12 ÷ 8,760 h ÷ its GPUs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from fleetwatch.costs.pricing import EXACT, lines, usd
+
+HOURS_PER_YEAR = 8_760
+MONTHS_PER_YEAR = 12
+# Uptime Institute, Global Data Center Survey 2024: average PUE of the sites asked
+AVERAGE_PUE = Decimal("1.56")
+
+MEASURED, ASSUMED = "measured", "assumed"
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What is known of owned servers; dollars are Decimals, `gpu_w` is the mean draw of one GPU's board."""
+
+    server_usd: Decimal
+    gpus_per_server: int
+    years: Decimal
+    gpu_w: Decimal
+    gpu_w_source: str  # MEASURED or ASSUMED
+    host_w: Decimal  # of the server without its GPUs: assumed, nobody reads it
+    pue: Decimal
+    usd_per_kwh: Decimal
+    rack_usd_per_month: Decimal
+    network_usd_per_month: Decimal
+    staff_usd_per_month: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A part of a price, in dollars per GPU-hour, and how it came about."""
+
+    name: str
+    usd_per_gpu_hour: Decimal
+    how: str
+
+
+def components(owned: Owned) -> list[Component]:
+    """The parts in whole micro-dollars; they sum to exactly price(owned)."""
+    gpus = Decimal(owned.gpus_per_server)
+    watts = EXACT.add(owned.gpu_w, EXACT.divide(owned.host_w, gpus))
+    exact = [
+        EXACT.divide(owned.server_usd, EXACT.multiply(EXACT.multiply(owned.years, Decimal(HOURS_PER_YEAR)), gpus)),
+        EXACT.multiply(EXACT.multiply(EXACT.divide(watts, Decimal(1000)), owned.pue), owned.usd_per_kwh),
+        *(_monthly(dollars, gpus) for dollars in (owned.rack_usd_per_month, owned.network_usd_per_month, owned.staff_usd_per_month)),
+    ]
+    names = ("capital", "energy", "rack", "network", "staff")
+    return [Component(*part) for part in zip(names, lines(exact), _hows(owned), strict=True)]
+
+
+def price(parts: Sequence[Component]) -> Decimal:
+    """Dollars per GPU-hour."""
+    return usd(sum((part.usd_per_gpu_hour for part in parts), Decimal(0)))
+
+
+def _monthly(dollars: Decimal, gpus: Decimal) -> Decimal:
+    return EXACT.divide(EXACT.multiply(dollars, Decimal(MONTHS_PER_YEAR)), EXACT.multiply(Decimal(HOURS_PER_YEAR), gpus))
+
+
+def _hows(owned: Owned) -> list[str]:
+    of_server = f"a month and server ÷ {owned.gpus_per_server} GPUs"
+    host = f" + {owned.host_w:,f} W of the server ÷ {owned.gpus_per_server} (assumed)" if owned.host_w else ""
+    return [
+        f"${owned.server_usd:,f} a server ÷ {owned.gpus_per_server} GPUs ÷ {owned.years:f} years of {HOURS_PER_YEAR:,} h",
+        f"({owned.gpu_w:,f} W a GPU ({owned.gpu_w_source}){host}) × PUE {owned.pue:f} × ${owned.usd_per_kwh:f} a kWh",
+        *(f"${dollars:,f} {of_server}" for dollars in (owned.rack_usd_per_month, owned.network_usd_per_month, owned.staff_usd_per_month)),
+    ]
