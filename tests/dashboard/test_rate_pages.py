@@ -147,3 +147,17 @@ def test_what_can_not_be_worked_out_or_booked_is_said_at_its_field(admin, sent, 
 
 def test_without_gpus_there_is_nothing_to_work_out(admin):
     assert "No GPU yet" in text_of(admin.get("/settings/rates/calculator", SERVER))
+
+
+def test_free_capacity_is_spread_on_the_waste_page_only_when_asked_for(admin):
+    gpu = factories.gpu(factories.node())
+    factories.rate("2.00")
+    factories.entry(gpu, hours_ago=3, held_by=factories.job(team="nlp")).save()
+    factories.entry(gpu, hours_ago=2, state="free").save()
+
+    assert "With free" not in text_of(admin.get("/waste?group=team"))
+    page = text_of(admin.get("/waste?group=team&free=proportional"))
+    assert "With free" in page
+    assert '<span title="$4.000000">$4.00</span>' in page
+    for query in ("group=team&free=<b>", "group=node&free=even"):
+        assert "With free" not in text_of(admin.get(f"/waste?{query}"))

@@ -7,6 +7,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL, with_free
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.sums import together
@@ -16,6 +17,8 @@ from fleetwatch.reports.waste import to_csv
 
 GROUPS = {"team": "Team", "user": "User", "job": "Job", "node": "Node", "gpu_model": "GPU model"}
 MAX_LINES = 200
+PAYERS = ("team", "user")  # over whom free capacity can be spread
+SPREAD = {OWN_LINE: "Its own line", PROPORTIONAL: "In proportion", EVEN: "Evenly"}
 
 
 @require_GET
@@ -27,12 +30,17 @@ def waste(request: HttpRequest) -> HttpResponse:
     group_by = request.GET.get("group", "team")
     group_by = group_by if group_by in GROUPS else "team"
     lines = costs.totals_by(period.interval, group_by)
+    way = request.GET.get("free", OWN_LINE)
+    way = way if way in SPREAD and group_by in PAYERS else OWN_LINE
     context = {
         "groups": GROUPS.items(),
         "group_by": group_by,
         "group_label": GROUPS[group_by],
         "lines": lines[:MAX_LINES],
         "owners": selectors.owners(line.key for line in lines[:MAX_LINES]) if group_by == "job" else {},
+        "spread": SPREAD.items() if group_by in PAYERS else [],
+        "free": way,
+        "with_free": with_free(lines, way) if way != OWN_LINE else {},
         "left_off": max(0, len(lines) - MAX_LINES),
         "totals": together([line.totals for line in lines]),
         "csv_url": f"{reverse('waste_csv')}?{period.timeframe.query}&group={group_by}" if group_by in CSV_GROUPS else "",
