@@ -33,6 +33,18 @@ def usd_exact(value: Decimal | float | None) -> str:
     return "not known" if value is None else f"${_round(_decimal(value), 6):,}"
 
 
+def cents(value: Decimal | None) -> str:
+    """The amount of a statement, to the cent: "$1,234.50", "−$3.00"."""
+    if value is None:
+        return UNKNOWN
+    return f"{'−' if value < 0 else ''}${_round(abs(value), 2):,}"
+
+
+def signed_hours(gpu_ms: int) -> str:
+    """GPU-hours that were added or taken away: "+1.50", "−0.25"."""
+    return f"{'−' if gpu_ms < 0 else '+'}{gpu_hours(abs(gpu_ms))}"
+
+
 def gpu_hours(gpu_ms: float | None) -> str:
     """GPU-hours without the unit's name: 0.42, 12.3, 57,800."""
     if gpu_ms is None:

@@ -1,6 +1,6 @@
-"""What leaves the house on a schedule or as a file: waste report, CSV, weekly digest.
+"""What leaves the house on a schedule or as a file: monthly statements, waste report, weekly digest.
 
 In:   costs.selectors.
-Out:  CSV, Report rows, deliveries.
-Rule: a sent report can be read again.
+Out:  Report rows in versions, files of them, deliveries.
+Rule: a report is never overwritten; statements and own lines sum to the fleet's cost.
 """

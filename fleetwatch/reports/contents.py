@@ -10,7 +10,7 @@ from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.totals import Group, Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports import statement
+from fleetwatch.reports import corrections, statement
 from fleetwatch.reports.models import MonthRun, ReportPart
 from fleetwatch.reports.statement import NO_JOB, NO_TEAM, Held, Shape
 
@@ -23,6 +23,7 @@ def team(part: ReportPart) -> Shape:
     scope = Scope(team=part.subject)
     models = costs.totals_by(month, "gpu_model", scope=scope)
     lines = statement.statement_lines(_held(month, models, scope), part.cost_usd)
+    corrected = [line for line in corrections.booked(month) if line["team"] == part.subject]
     return _head(part.run, month) | {
         "team": {"slug": part.subject, "name": _team_name(part.subject)},
         "total": statement.together(lines),
@@ -31,6 +32,7 @@ def team(part: ReportPart) -> Shape:
         "lines": lines,
         "users": statement.by_user(lines),
         "comparison": _comparison(part, previous, models, scope),
+        **corrections.with_adjustments(corrected, part.cost_usd),
     }
 
 
@@ -51,6 +53,7 @@ def fleet(part: ReportPart) -> Shape:
         "gpu_models": _models(models, part.cost_usd),
         "savings": _savings(month),
         "comparison": _comparison(part, previous, models, Scope()),
+        **corrections.with_adjustments(corrections.booked(month), part.cost_usd),
     }
 
 

@@ -9,7 +9,7 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 
 # part of the digest: a change of what a report says is a new version of it
-FORMAT = 1
+FORMAT = 2
 
 _INPUTS = read_statement(Path(__file__).parent / "sql" / "inputs.sql")
 

@@ -15,7 +15,7 @@ from django.db.models import F, Q
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.costs import selectors as costs
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports import contents, inputs, months, statement
+from fleetwatch.reports import contents, corrections, inputs, months, statement
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
 
 FLEET, STATEMENT = "fleet", "statement"
@@ -132,17 +132,20 @@ def _plan(run: MonthRun, now: datetime) -> int:
         return _finish(run, MonthRun.State.DONE, now, note="the ledger has no GPU time in this month")
     run.state, run.planned_at, run.inputs = MonthRun.State.COMPUTING, now, digest
     run.save(update_fields=["state", "planned_at", "inputs"])
-    parts = _parts(run, *statement.split(groups), before=costs.totals_by(previous, "team"))
+    corrected = {line["team"] for line in corrections.booked(month)} - {statement.NO_JOB}
+    parts = _parts(run, *statement.split(groups), before=costs.totals_by(previous, "team"), corrected=corrected)
     return len(ReportPart.objects.bulk_create(parts))
 
 
-def _parts(run: MonthRun, teams: dict[str, Decimal], states: dict[str, Decimal], *, before: list[costs.Group]) -> list[ReportPart]:
-    """A part per team, per team that is gone since the period before, and the fleet's."""
+def _parts(
+    run: MonthRun, teams: dict[str, Decimal], states: dict[str, Decimal], *, before: list[costs.Group], corrected: set[str]
+) -> list[ReportPart]:
+    """A part per team, also of those that are gone since the period before or were only corrected, and the fleet's."""
     teams_before, states_before = statement.split(before)
     nothing = NO_USD if before else None
     parts = [
         ReportPart(run=run, kind=STATEMENT, subject=slug, cost_usd=teams.get(slug, NO_USD), previous_usd=teams_before.get(slug, nothing))
-        for slug in sorted(teams.keys() | teams_before.keys())
+        for slug in sorted(teams.keys() | teams_before.keys() | corrected)
     ]
     fleet = sum(teams.values(), NO_USD) + sum(states.values(), NO_USD)
     fleet_before = sum(teams_before.values(), NO_USD) + sum(states_before.values(), NO_USD)

@@ -23,6 +23,7 @@ PAGES = {
     "jobs": "/jobs",
     "job": "/jobs/slurm/della/1000",
     "waste": "/waste?group=user",
+    "reports": "/reports",
     "table": "/charts/spend?range=24h&as=table",
     "status": "/status",
     "settings": "/settings",

@@ -12,6 +12,7 @@ from fleetwatch.costs import pricing
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.models import Rate
 from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.models import Adjustment, Policy
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import monthly
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
@@ -276,3 +277,50 @@ def test_statements_and_own_lines_sum_to_the_fleets_cost_to_the_micro_dollar(see
         parts = [Decimal(comparison[name]) for name in ("volume_usd", "mix_usd", "rate_usd")]
         assert sum(parts) == Decimal(comparison["difference_usd"]) == report.cost_usd - Decimal(comparison["cost_usd"])
         assert Decimal(report.content["total"]["cost_usd"]) == report.cost_usd
+
+
+def an_adjustment(gpu, gpu_ms, *, job=None, state="useful", start=SEPTEMBER, booked_at=OCTOBER + HOUR):
+    return Adjustment.objects.create(
+        node=gpu.node,
+        gpu=gpu,
+        start=start,
+        job=job,
+        state=state,
+        gpu_ms=gpu_ms,
+        policy=Policy.objects.first(),
+        cause="late data",
+        booked_at=booked_at,
+    )
+
+
+def test_corrections_of_closed_months_are_lines_of_the_month_they_were_booked_in():
+    big, _ = a_fleet()
+    gone = a_job(team="gone")
+    an_adjustment(big, -HOUR_MS // 2, job=Job.objects.get(key="slurm/della/1"))
+    an_adjustment(big, HOUR_MS // 4, job=gone)
+    an_adjustment(big, HOUR_MS // 4, state="free")
+    an_adjustment(big, HOUR_MS, job=gone, booked_at=OCTOBER - HOUR)
+
+    computed()
+
+    nlp, other, fleet = newest("nlp").content, newest("gone").content, newest().content
+    line = {"team": "nlp", "corrects": "2026-09", "cause": "late data", "state": "", "gpu_ms": -HOUR_MS // 2, "cost_usd": "-2.000000"}
+    assert nlp["adjustments"] == [line]
+    assert (nlp["total"]["cost_usd"], nlp["adjustments_usd"], nlp["adjusted_usd"]) == ("9.000000", "-2.000000", "7.000000")
+    assert (other["total"]["cost_usd"], other["adjusted_usd"]) == ("0.000000", "1.000000")
+    assert [(each["team"], each["state"], each["cost_usd"]) for each in fleet["adjustments"]] == [
+        ("", "free", "1.000000"),
+        ("gone", "", "1.000000"),
+        ("nlp", "", "-2.000000"),
+    ]
+    assert (fleet["total"]["cost_usd"], fleet["adjusted_usd"]) == ("19.000000", "19.000000")
+
+
+def test_a_new_correction_makes_a_new_version():
+    big, _ = a_fleet()
+    computed()
+
+    an_adjustment(big, HOUR_MS, state="free")
+    computed(now=NOW + HOUR)
+
+    assert (newest().version, newest("nlp").version) == (2, 1)

@@ -18,6 +18,7 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.reports import files, monthly, selectors
 from fleetwatch.reports.models import Report
 
+MAX_SAVINGS = 15
 MAX_LINES = 200  # on the page; all of them are in the files
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 CSV = "text/csv; charset=utf-8"
@@ -117,6 +118,8 @@ def _context(found: Report, *, lines: int | None) -> dict[str, Any]:
         "period": f"?from={content['from']}&to={content['to']}",
         "lines": listed[:lines],
         "left_off": len(listed) - len(listed[:lines]),
+        "savings": content.get("savings", [])[: None if lines is None else MAX_SAVINGS],
+        "savings_left_off": 0 if lines is None else max(0, len(content.get("savings", [])) - MAX_SAVINGS),
         "versions": selectors.versions(found),
         "fleet": found if "teams" in content else selectors.fleet_of(found),
         "statements": selectors.statements(found) if "teams" in content else {},

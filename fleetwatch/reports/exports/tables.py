@@ -44,6 +44,7 @@ def _statement(content: Shape) -> list[Table]:
     return [
         _table("Lines", ("team", "team_name", "job", "name", "user", "gpu_model", *_FIGURES), lines, content),
         _table("Users", ("team", "team_name", "user", "jobs", *_FIGURES), users, content),
+        *_adjustments(content),
         *_comparison(content),
     ]
 
@@ -57,8 +58,19 @@ def _fleet(content: Shape) -> list[Table]:
         _table("Teams", ("line", "team", "team_name", "state", "gpu_model", *_FIGURES), teams + own, content),
         _table("GPU models", ("gpu_model", *_FIGURES), models, content),
         _table("Savings", ("team", "job", "name", "user", *_FIGURES), savings, content),
+        *_adjustments(content),
         *_comparison(content),
     ]
+
+
+def _adjustments(content: Shape) -> list[Table]:
+    """Corrections of closed months that were booked in this one: beside its total, not in it."""
+    rows = [
+        (line["team"] or None, line["state"] or None, line["corrects"], line["cause"], _hours(line["gpu_ms"]), Decimal(line["cost_usd"]))
+        for line in content["adjustments"]
+    ]
+    names = ("team", "state", "corrects_month", "cause", "gpu_hours", "cost_usd")
+    return [_table("Adjustments", names, rows, content)] if rows else []
 
 
 def _comparison(content: Shape) -> list[Table]:

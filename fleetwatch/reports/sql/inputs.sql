@@ -30,5 +30,16 @@ SELECT md5(concat_ws('/',
         LEFT JOIN accounts_team AS team ON team.id = job.team_id
         WHERE COALESCE(job.start_ms, job.submit_ms, 0) < extract(epoch FROM %(end)s) * 1000
           AND COALESCE(job.end_ms, extract(epoch FROM %(end)s) * 1000) >= extract(epoch FROM %(start)s) * 1000
+    ),
+    (
+        SELECT md5(COALESCE(string_agg(concat_ws(' ', adjustment.id, job.team_id, rate.usd_per_gpu_hour), ',' ORDER BY adjustment.id), ''))
+        FROM ledger_adjustment AS adjustment
+        LEFT JOIN jobs_job AS job ON job.id = adjustment.job_id
+        LEFT JOIN costs_gpurate AS rate
+            ON  rate.gpu_id = adjustment.gpu_id
+            AND rate.valid_from <= adjustment.start
+            AND (rate.valid_to IS NULL OR rate.valid_to > adjustment.start)
+        WHERE adjustment.booked_at >= %(start)s
+          AND adjustment.booked_at < %(end)s
     )
 )) AS digest
