@@ -6,6 +6,7 @@ from ninja.errors import AuthenticationError, ValidationError
 from ninja.security import django_auth
 
 from fleetwatch.api.auth import Token
+from fleetwatch.api.explain_routes import router as explanations
 from fleetwatch.api.period import RequestError
 from fleetwatch.api.report_routes import router as reports
 from fleetwatch.api.routes import router
@@ -18,6 +19,7 @@ rows of one breakdown sum to their total. `null` means "not known", never zero. 
 
 api = NinjaAPI(title="FleetWatch", version="1", description=DESCRIPTION, docs_url=None, openapi_url=None, auth=[Token(), django_auth])
 api.add_router("", router)
+api.add_router("", explanations)
 api.add_router("", reports)
 
 

@@ -3,7 +3,7 @@
 from django.urls import path
 from django.views.generic import RedirectView
 
-from fleetwatch.dashboard.views import charts, jobs, machines, misc, overview, rates, reports, settings, status, waste, welcome
+from fleetwatch.dashboard.views import charts, explain, jobs, machines, misc, overview, rates, reports, settings, status, waste, welcome
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -22,6 +22,7 @@ urlpatterns = [
     path("reports/<int:pk>/print", reports.report_print, name="report_print"),
     path("reports/<int:pk>/<slug:name>", reports.report_file, name="report_file"),
     path("reports/waste", RedirectView.as_view(pattern_name="waste", query_string=True)),
+    path("explain", explain.explained, name="explain"),
     path("status", status.status, name="status"),
     path("search", misc.search, name="search"),
     path("docs/states", misc.definitions, name="definitions"),

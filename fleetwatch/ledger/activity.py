@@ -17,6 +17,16 @@ SENSORS, POWER, BUSY_ONLY = 1, 2, 3
 UNSEEN_REASONS = ("", "unreadable", "under_observed", "no_signal")
 UNREADABLE, UNDER_OBSERVED, NO_SIGNAL = 1, 2, 3
 
+# What shows work though the activity signal does not: column, and the threshold above which it does.
+CONTRADICTIONS = (
+    ("encoder_ratio", "contradiction_codec_ratio"),
+    ("decoder_ratio", "contradiction_codec_ratio"),
+    ("pcie_rx_bytes_s", "contradiction_link_bytes_s"),
+    ("pcie_tx_bytes_s", "contradiction_link_bytes_s"),
+    ("nvlink_rx_bytes_s", "contradiction_link_bytes_s"),
+    ("nvlink_tx_bytes_s", "contradiction_link_bytes_s"),
+)
+
 # What holds a GPU that nobody was given.
 NOTHING, PROCESS, DEAD_PROCESS, MEMORY, UNKNOWN = range(5)
 HOLDERS = ("", "process", "dead_process", "memory", "")
@@ -30,6 +40,11 @@ CONTEXT_KINDS = ("", "cold", "held")
 class Activity:
     """One value per window. Where `unseen` is not 0 the rest but `hold` and `context` means nothing."""
 
+    fraction: Floats  # as the first signal told it, NaN unread
+    peak: Floats
+    power_ratio: Floats
+    phantom: Mask
+    contradicted: Mask
     readable: Mask
     unseen: Codes
     signal: Codes
@@ -64,6 +79,11 @@ def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -
     efficiency, source = _efficiency(windows, working, idle_w=idle_w, limit_w=limit_w, policy=policy)
     holds = _holds(windows, policy)
     return Activity(
+        fraction=fraction,
+        peak=peak,
+        power_ratio=power_ratio,
+        phantom=phantom,
+        contradicted=contradicted,
         readable=readable,
         unseen=_unseen(windows, readable, policy),
         signal=np.where(np.isnan(fraction), peak_signal, fraction_signal).astype(np.int8),
@@ -80,6 +100,56 @@ def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -
         hold_scheduled=holds[0],
         hold_bare=holds[1],
     )
+
+
+def told(acts: Activity, windows: Windows, row: int, policy: Policy) -> list[str]:
+    """In words, what one window says and the thresholds that it was compared with: a person can do it again."""
+    if acts.unseen[row]:
+        return [_told_unseen(acts, windows, row, policy)]
+    if acts.phantom[row]:
+        return [f"quiet: no process and at most {policy.phantom_memory_bytes:g} bytes of memory are no activity, whatever the signal says"]
+    if acts.quiet[row]:
+        return [f"quiet: activity maximum {acts.peak[row]:g} <= {policy.quiet_max:g}, and nothing contradicts"]
+    return [*_told_contradictions(acts, windows, row, policy), *_told_active(acts, row, policy)]
+
+
+def _told_unseen(acts: Activity, windows: Windows, row: int, policy: Policy) -> str:
+    length_ms, observed_ms = int(windows.end_ms[row] - windows.start_ms[row]), int(windows.observed_ms[row])
+    return {
+        UNREADABLE: "unobserved: the GPU could not be read in this window",
+        UNDER_OBSERVED: f"unobserved: {observed_ms} of {length_ms} ms were observed, less than {policy.observed_min_ratio:g}",
+        NO_SIGNAL: "unobserved: no activity signal was read",
+    }[int(acts.unseen[row])]
+
+
+def _told_contradictions(acts: Activity, windows: Windows, row: int, policy: Policy) -> list[str]:
+    if not acts.contradicted[row] or acts.peak[row] > policy.quiet_max:
+        return []
+    said = [
+        f"{name} {column(windows, name)[row]:g} > {getattr(policy, threshold):g}"
+        for name, threshold in CONTRADICTIONS
+        if column(windows, name)[row] > getattr(policy, threshold)
+    ]
+    if acts.power_ratio[row] > policy.contradiction_power_ratio:
+        said.insert(0, f"power ratio {acts.power_ratio[row]:.3f} > {policy.contradiction_power_ratio:g}")
+    return [f"activity maximum {acts.peak[row]:g} <= {policy.quiet_max:g} is contradicted by {', '.join(said)}"]
+
+
+def _told_active(acts: Activity, row: int, policy: Policy) -> list[str]:
+    active, spinning, working = acts.active[row], acts.spinning[row], acts.working[row]
+    whole = f" (from {policy.active_full:g} it counts as 1)" if acts.fraction[row] != active and active == 1 else ""
+    words = [f"active share a = {acts.fraction[row]:g}{whole}, spinning = {spinning:g}, working w = a - spinning = {working:g}"]
+    if acts.blip[row]:
+        words.append(f"a <= {policy.blip_max:g}: it continues a quiet run")
+    if working > 0:
+        by = {SENSORS: "by sensors", POWER: "estimated by power", BUSY_ONLY: "busy time only"}[int(acts.efficiency_source[row])]
+        efficiency = acts.efficiency[row]
+        words.append(
+            f"efficiency e = {efficiency:.4f} ({by}): useful w e = {working * efficiency:.4f}, underused {working * (1 - efficiency):.4f}"
+        )
+    if active < 1:
+        words.append(f"inactive 1 - a = {1 - active:g}")
+    return words
 
 
 def _first_read(choices: list[tuple[Floats, int]]) -> tuple[Floats, Codes]:
@@ -136,10 +206,8 @@ def _phantom(windows: Windows, policy: Policy) -> Mask:
 def _contradicted(windows: Windows, power_ratio: Floats, policy: Policy) -> Mask:
     """Something else shows work. NaN compares false: what was not read never contradicts."""
     found = power_ratio > policy.contradiction_power_ratio
-    for name in ("encoder_ratio", "decoder_ratio"):
-        found |= column(windows, name) > policy.contradiction_codec_ratio
-    for name in ("pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s"):
-        found |= column(windows, name) > policy.contradiction_link_bytes_s
+    for name, threshold in CONTRADICTIONS:
+        found |= column(windows, name) > getattr(policy, threshold)
     return np.asarray(found)
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from fleetwatch.ledger.facts import Ints, Mask
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.timeline import Atoms
+from fleetwatch.lib.intervals import from_ms
 
 # What an atom is to a holder's lane.
 BARRIER, GAP, QUIET, BLIP, BUSY = range(5)
@@ -22,7 +23,29 @@ class QuietRuns:
 
     run: Ints
     start_ms: Ints
+    end_ms: Ints
     verdict: Ints
+
+
+def no_runs(count: int) -> QuietRuns:
+    """Of a lane in which nobody can be idle."""
+    return QuietRuns(
+        np.full(count, -1, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    )
+
+
+def told(found: QuietRuns, run: int, kind: str, policy: Policy) -> str:
+    """In words, what a quiet run is, and the limits that say so."""
+    length_s, limit_s = int(found.end_ms[run] - found.start_ms[run]) / 1000, policy.idle_ms(kind) / 1000
+    since = f"{from_ms(int(found.start_ms[run])):%H:%M:%S}"
+    if found.verdict[run] == IDLE:
+        return f"in a quiet run since {since} UTC of {length_s:g} s, at least T_idle of a {kind} job ({limit_s:g} s): idle from its start"
+    if found.verdict[run] == STARTING:
+        grace_s = policy.grace_ms(kind) / 1000
+        return (
+            f"in a quiet run since {since} UTC that begins at an observed allocation start: starting for up to {grace_s:g} s, then stalled"
+        )
+    return f"in a quiet run since {since} UTC of {length_s:g} s, shorter than T_idle of a {kind} job ({limit_s:g} s): stalled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +96,7 @@ def quiet_runs(lane: Lane, *, spans: list[tuple[int, int]], first_ms: int, live_
     quiet = np.flatnonzero(code == QUIET)
     run = np.full(len(code), -1, dtype=np.int64)
     if len(quiet) == 0:
-        return QuietRuns(run, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+        return no_runs(len(code))
     linked = _linked(atoms, code, quiet, policy)
     run_of_quiet = np.concatenate([[0], np.cumsum(~linked)])
     latest = np.cumsum(code == QUIET) - 1
@@ -89,7 +112,7 @@ def quiet_runs(lane: Lane, *, spans: list[tuple[int, int]], first_ms: int, live_
         is_first = number < len(first) and first[number] == begun
         if is_first and verdict[number] == STALLED and _ends_in_activity(lane, int(last[number]), live_end_ms, policy):
             verdict[number] = STARTING
-    return QuietRuns(run, atoms.start_ms[first], verdict)
+    return QuietRuns(run, atoms.start_ms[first], atoms.end_ms[last], verdict)
 
 
 def _linked(atoms: Atoms, code: Codes, quiet: Ints, policy: Policy) -> Mask:

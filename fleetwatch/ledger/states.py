@@ -4,7 +4,7 @@ The judgement of a millisecond depends on no window farther away than Policy.rea
 so that hours judged one by one, with that much context, sum to days judged at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,14 @@ MISSING = Label("unobserved", reason="missing")
 UNSEEN = tuple(Label("unobserved", reason=reason) for reason in activity.UNSEEN_REASONS)
 ALLOCATION_UNKNOWN = Label("unobserved", reason="allocation_unknown")
 FREE = Label("free", tier="potential")
+# why a GPU that nobody was given is not simply free, by the reason of its label
+WHY = {
+    "missing": "no window covers it, and nothing says that it was down",
+    "allocation_unknown": "nobody says whether it was allocated, and that decides",
+    "process": "no allocation, but a process holds it",
+    "dead_process": "no allocation, but a process that is dead or stuck holds it",
+    "memory": "no allocation, but memory on it is in use without a process",
+}
 HOLDERS = (
     FREE,
     *(Label("orphaned", reason=reason, tier="certain") for reason in activity.HOLDERS[1:4]),
@@ -28,6 +36,15 @@ HOLDERS = (
 
 def judge(question: Question) -> Judgement:
     """The entries and parts of runs of every GPU in the target cuts; their milliseconds sum to its capacity exactly."""
+    entries: list[Entry] = []
+    parts: list[RunPart] = []
+    for judged in judged_lanes(question):
+        _collect(judged, entries, parts)
+    return Judgement(entries, parts)
+
+
+def judged_lanes(question: Question) -> Iterator["Judged"]:
+    """Each GPU and holder (and what nobody holds) on its timeline, with all that its judgement rests on."""
     facts = {one.gpu_id: one for one in question.capacities}
     windows, policy = question.windows, question.policy
     acts = activity.read(
@@ -44,11 +61,8 @@ def judge(question: Question) -> Judgement:
         # only the flagged time: "spinning not resolvable"
         "spin_unresolved": np.where(acts.spin_unresolved, 1.0, np.nan),
     }
-    entries: list[Entry] = []
-    parts: list[RunPart] = []
     for member in family.members(question, acts):
-        _judge_member(_Member(question, member, acts, joules, figures), entries, parts)
-    return Judgement(entries, parts)
+        yield from _judge_member(_Member(question, member, acts, joules, figures))
 
 
 def _joules_per_ms(windows: Windows, facts: Mapping[int, Capacity], policy: Policy) -> Floats:
@@ -101,10 +115,10 @@ class _Common:
         )
 
 
-def _judge_member(one: _Member, entries: list[Entry], parts: list[RunPart]) -> None:
+def _judge_member(one: _Member) -> Iterator["Judged"]:
     common = _common(one)
     nobody, rest = _judge_nobody(one, common)
-    _collect(one, common, nobody, job_id=None, entries=entries, parts=parts)
+    yield nobody
     is_gap = (one.member.held == 0) & _unobserved(nobody.tally, len(rest))
     before, after = lanes.previous_known(is_gap), lanes.next_known(is_gap)
     for holder in one.member.holders:
@@ -114,8 +128,7 @@ def _judge_member(one: _Member, entries: list[Entry], parts: list[RunPart]) -> N
         high = int(after[own[-1] + 1]) + 1 if own[-1] + 1 < len(rest) else len(rest)
         some = slice(max(low, 0), min(high, len(rest)))
         part = replace(one, member=one.member.part(some))
-        judged = _judge_holder(part, common.part(some), holder.part(some), is_gap[some])
-        _collect(part, common.part(some), judged, job_id=holder.job_id, entries=entries, parts=parts)
+        yield _judge_holder(part, common.part(some), holder.part(some), is_gap[some])
 
 
 def _common(one: _Member) -> _Common:
@@ -144,14 +157,20 @@ def _common(one: _Member) -> _Common:
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class Judged:
+    """One holder's time of a GPU, or nobody's, atom by atom: what is summed, and what explain tells."""
+
+    one: _Member
+    common: _Common
     lane: lanes.Lane
     tally: Tally
     number: Ints  # condition of each atom, runs.UNSEEN for gaps
-    run: Ints
+    found: lanes.QuietRuns
+    job_id: int | None
 
 
-def _collect(one: _Member, common: _Common, judged: _Judged, *, job_id: int | None, entries: list[Entry], parts: list[RunPart]) -> None:
+def _collect(judged: Judged, entries: list[Entry], parts: list[RunPart]) -> None:
+    one, common, job_id = judged.one, judged.common, judged.job_id
     gpu_id, atoms = one.member.gpu_id, one.member.atoms
     found = judged.tally.entries(
         gpu_id=gpu_id, job_id=job_id, cut=atoms.cut, cut_starts=one.question.cuts, joules_per_ms=common.joules_per_ms
@@ -159,7 +178,7 @@ def _collect(one: _Member, common: _Common, judged: _Judged, *, job_id: int | No
     if not found:
         return
     entries += found
-    conditions = runs.bridge(judged.lane, judged.number, judged.run, one.question.policy)
+    conditions = runs.bridge(judged.lane, judged.number, judged.found.run, one.question.policy)
     parts += runs.parts(judged.lane, conditions, judged.tally, common.wanted, gpu_id=gpu_id, job_id=job_id, columns=common.columns)
 
 
@@ -181,7 +200,7 @@ def _add_all(tally: Tally, common: _Common, atom: Ints, label: Label | Ints, gpu
     tally.add(atom[keep], numbers[keep], gpu_ms[atom[keep]])
 
 
-def _judge_nobody(one: _Member, common: _Common) -> tuple[_Judged, Ints]:
+def _judge_nobody(one: _Member, common: _Common) -> tuple[Judged, Ints]:
     """The time that nobody holds: unavailable, unobserved, orphaned or free."""
     member, tally = one.member, Tally()
     rest = member.rest_ms
@@ -196,7 +215,7 @@ def _judge_nobody(one: _Member, common: _Common) -> tuple[_Judged, Ints]:
         number[atom] = states[numbers]
     code = np.where(own, np.where(number == runs.UNSEEN, lanes.GAP, lanes.BUSY), lanes.BARRIER).astype(np.int8)
     lane = lanes.Lane(member.atoms, code, own, common.window_ms, "")
-    return _Judged(lane, tally, number, np.full(len(rest), -1, dtype=np.int64)), rest
+    return Judged(one, common, lane, tally, number, lanes.no_runs(len(rest)), None), rest
 
 
 def _add_unavailable(tally: Tally, common: _Common, own: Mask, gpu_ms: Ints) -> None:
@@ -232,7 +251,7 @@ def _nobodys_labels(one: _Member, common: _Common, tally: Tally) -> Ints:
     return np.where(member.rest_is_free, tally.number(FREE), label)
 
 
-def _judge_holder(one: _Member, common: _Common, holder: family.Holder, is_gap: Mask) -> _Judged:
+def _judge_holder(one: _Member, common: _Common, holder: family.Holder, is_gap: Mask) -> Judged:
     """One holder's time: what its own kind's T_idle makes of the GPU's activity."""
     member, acts, policy = one.member, one.acts, one.question.policy
     own, up = holder.held, (common.down < 0) | common.is_drained
@@ -257,4 +276,4 @@ def _judge_holder(one: _Member, common: _Common, holder: family.Holder, is_gap: 
         holders.add_activity(
             tally, np.flatnonzero(common.wanted & seen), holder=holder, member=member, found=found, acts=acts, policy=policy
         )
-    return _Judged(lane, tally, number, found.run)
+    return Judged(one, common, lane, tally, number, found, holder.job_id)

@@ -35,6 +35,7 @@ def test_every_contract_endpoint_is_described_with_its_answer():
     paths = reading.get_openapi_schema(path_prefix="/api/v1/")["paths"]
 
     assert sorted(paths) == [
+        "/api/v1/explain",
         "/api/v1/fleet/summary",
         "/api/v1/gpus",
         "/api/v1/gpus/{uuid}",

@@ -1,0 +1,159 @@
+"""Why a figure is what it is: dollars, the entries behind them, the windows behind these, and the rule that decided."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Annotated, Any
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Query, Router, Schema
+
+from fleetwatch.api import schemas
+from fleetwatch.api.period import RequestError, asked
+from fleetwatch.costs.priced import Priced, priced
+from fleetwatch.costs.pricing import usd
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger import explain
+from fleetwatch.ledger.models import Adjustment
+from fleetwatch.ledger.models import Policy as PolicyRow
+from fleetwatch.ledger.policy import STATES, Policy
+from fleetwatch.lib.intervals import HOUR_MS, from_ms
+
+Answer = dict[str, Any]
+
+router = Router(tags=["ledger"])
+
+
+class ExplainedEntry(Schema):
+    """GPU time that figures sum. An adjustment is signed, has a cause, and belongs to the month in which it was booked."""
+
+    start: datetime
+    gpu: str
+    job: str | None
+    state: str
+    kind: str
+    reason: str
+    tier: str
+    signal: str
+    efficiency_source: str
+    policy_version: int
+    gpu_ms: int
+    energy_j: float | None
+    usd_per_gpu_hour: float | None
+    rate_source: str | None
+    usd: float | None
+    is_adjustment: bool
+    cause: str | None
+    booked_at: datetime | None
+
+
+class ExplainedPart(Schema):
+    state: str
+    kind: str
+    reason: str
+    tier: str
+    signal: str
+    efficiency_source: str
+    gpu_ms: int
+
+
+class ExplainedWindow(Schema):
+    """Time in which one window (values; null: none) speaks for one holder (job; null: nobody). `rule` is what decided, in order."""
+
+    start: datetime
+    end: datetime
+    gpu: str
+    job: str | None
+    observed_ms: int | None
+    values: dict[str, float] | None
+    policy_version: int
+    rule: list[str]
+    parts: list[ExplainedPart]
+
+
+class Explanation(schemas.Period):
+    """`entries` are of the whole hours; `windows` of the time asked for. `is_final`: windows are gone, entries stay."""
+
+    gpu: str
+    is_final: bool
+    usd: float
+    entries: list[ExplainedEntry]
+    windows: list[ExplainedWindow]
+    policies: dict[str, dict[str, float]]
+
+
+@router.get("/explain", response=Explanation)
+def explained(
+    request: HttpRequest,
+    period: Query[schemas.PeriodQuery],
+    gpu: Annotated[str, Query(max_length=400, pattern="^[^\\x00]*$")],
+    job: schemas.Name = None,
+    state: schemas.Name = None,
+) -> Answer:
+    """Up to 6 hours of one GPU (with its MIG instances), of one job or state alone where named."""
+    wanted = asked(request)
+    if wanted.interval.duration_ms > explain.MAX_SPAN_MS:
+        raise RequestError(f"at most {explain.MAX_SPAN_MS // HOUR_MS} hours can be explained at once", field="from")
+    found = GPU.objects.select_related("node").filter(uuid=gpu).first()
+    if found is None:
+        raise RequestError("there is no such GPU", field="gpu", status=404)
+    if state is not None and state not in STATES:
+        raise RequestError(f"a state is {', '.join(STATES)}", field="state")
+    job_id = None if job is None else _job_id(job)
+    lines = priced(explain.rows(found, wanted.interval, job_id=job_id, state=state))
+    windows = explain.stretches(found, wanted.interval, job_id=job_id, state=state)
+    versions = {line.row.policy.version for line in lines} | {one.policy_version for one in windows}
+    return wanted.echo() | {
+        "gpu": found.uuid,
+        "is_final": explain.is_final(wanted.interval, timezone.now()),
+        "usd": float(usd(sum((line.usd for line in lines if line.usd is not None), start=Decimal(0)))),
+        "entries": [_entry(line) for line in lines],
+        "windows": _windows(windows),
+        "policies": {
+            str(row.version): Policy.from_json(row.thresholds).to_json() for row in PolicyRow.objects.filter(version__in=versions)
+        },
+    }
+
+
+def _job_id(key: str) -> int:
+    found = Job.objects.filter(key=key).values_list("pk", flat=True).first()
+    if found is None:
+        raise RequestError("there is no such job", field="job", status=404)
+    return found
+
+
+def _entry(line: Priced) -> Answer:
+    row, rate = line.row, line.rate
+    adjustment = row if isinstance(row, Adjustment) else None
+    same = ("start", "state", "kind", "reason", "tier", "signal", "efficiency_source", "gpu_ms", "energy_j")
+    return {name: getattr(row, name) for name in same} | {
+        "gpu": row.gpu.uuid,
+        "job": None if row.job is None else row.job.key,
+        "policy_version": row.policy.version,
+        "usd_per_gpu_hour": None if rate is None else float(rate.usd_per_gpu_hour),
+        "rate_source": None if rate is None else rate.rate.source,
+        "usd": None if line.usd is None else float(usd(line.usd)),
+        "is_adjustment": adjustment is not None,
+        "cause": adjustment and adjustment.cause,
+        "booked_at": adjustment and adjustment.booked_at,
+    }
+
+
+def _windows(found: list[explain.Stretch]) -> list[Answer]:
+    gpus = dict(GPU.objects.filter(pk__in={one.gpu_id for one in found}).values_list("pk", "uuid"))
+    jobs = dict(Job.objects.filter(pk__in={one.job_id for one in found if one.job_id is not None}).values_list("pk", "key"))
+    return [
+        {
+            "start": from_ms(one.start_ms),
+            "end": from_ms(one.end_ms),
+            "gpu": gpus[one.gpu_id],
+            "job": None if one.job_id is None else jobs[one.job_id],
+            "observed_ms": one.observed_ms,
+            "values": one.values,
+            "policy_version": one.policy_version,
+            "rule": one.rule,
+            "parts": one.parts,
+        }
+        for one in found
+    ]

@@ -1,0 +1,179 @@
+"""Why a GPU's time is what the ledger says: windows, their values, and the rule that decided, from the judgement itself."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import numpy as np
+
+from fleetwatch.inventory.models import GPU
+from fleetwatch.ledger import activity, lanes, plan, reading, states
+from fleetwatch.ledger.activity import EFFICIENCY_SOURCES, SIGNALS
+from fleetwatch.ledger.facts import COLUMNS, Windows
+from fleetwatch.ledger.models import Adjustment, Entry
+from fleetwatch.ledger.models import Policy as PolicyRow
+from fleetwatch.ledger.policy import Policy
+from fleetwatch.ledger.states import Judged
+from fleetwatch.ledger.tally import Label
+from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, from_ms, to_ms
+from fleetwatch.telemetry import retention
+
+MAX_SPAN_MS = 6 * HOUR_MS  # 2,160 windows of ten seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Milliseconds of one window in one state, as an entry sums them."""
+
+    state: str
+    kind: str
+    reason: str
+    tier: str
+    signal: str
+    efficiency_source: str
+    gpu_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Time in which one window (or none) speaks for one holder (None: nobody) of a GPU, and why it is what it is."""
+
+    gpu_id: int
+    job_id: int | None
+    start_ms: int
+    end_ms: int
+    values: dict[str, float] | None  # of the window; None = none covers it
+    observed_ms: int | None
+    policy_version: int
+    rule: list[str]
+    parts: list[Part]
+
+    @property
+    def gpu_ms(self) -> int:
+        return sum(part.gpu_ms for part in self.parts)
+
+
+def rows(gpu: GPU, interval: Interval, *, job_id: int | None = None, state: str | None = None) -> list[Entry | Adjustment]:
+    """The entries and adjustments of the GPU and its instances in the hours that the interval touches, by time and state."""
+    found: list[Entry | Adjustment] = []
+    for model in (Entry, Adjustment):
+        told = model._default_manager.select_related("gpu", "job", "policy").filter(
+            gpu_id__in=_family(gpu), start__gte=floor_hour(interval.start), start__lt=interval.end
+        )
+        told = told if job_id is None else told.filter(job_id=job_id)
+        found += told if state is None else told.filter(state=state)
+    return sorted(found, key=lambda row: (row.start, row.gpu_id, row.job_id or 0, row.state, -row.gpu_ms))
+
+
+def is_final(interval: Interval, now: datetime) -> bool:
+    """Whether the windows behind it are gone."""
+    return interval.start < retention.columns_since(now)
+
+
+def stretches(gpu: GPU, interval: Interval, *, job_id: int | None = None, state: str | None = None) -> list[Stretch]:
+    """The windows behind the posted time of the GPU and its instances in the interval, judged once more by their own policies.
+
+    Whole hours of them sum to their entries (closed months: with adjustments). Raises ValueError
+    for more than MAX_SPAN_MS.
+    """
+    if interval.duration_ms > MAX_SPAN_MS:
+        raise ValueError(f"at most {MAX_SPAN_MS // HOUR_MS} hours can be explained at once")
+    low, high = interval.start_ms, interval.end_ms
+    found: list[Stretch] = []
+    family = _family(gpu)
+    hours = (low // HOUR_MS * HOUR_MS, -(-high // HOUR_MS) * HOUR_MS)
+    for piece in plan.as_posted(gpu.node_id, *hours, without=set(), closed=plan.frontier(), at_most=24):
+        row = PolicyRow.objects.get(pk=piece.policy_id)
+        policy = Policy.from_json(row.thresholds)
+        facts = reading.node_facts(gpu.node, policy)
+        question = reading.question(_only(facts, family), *piece.hours, policy)
+        within = (max(low, piece.start_ms), min(high, piece.end_ms))
+        for judged in states.judged_lanes(question):
+            if judged.one.member.gpu_id in family and job_id in (None, judged.job_id):
+                found += _stretches(judged, within, row.version)
+    if state is not None:
+        found = [one for one in found if any(part.state == state for part in one.parts)]
+    return sorted(found, key=lambda one: (one.start_ms, one.gpu_id, one.job_id or 0))
+
+
+def _family(gpu: GPU) -> list[int]:
+    """The GPU and its MIG instances."""
+    return [gpu.pk, *GPU.objects.filter(parent_id=gpu.pk).order_by("pk").values_list("pk", flat=True)]
+
+
+def _only(facts: reading.NodeFacts, gpu_ids: list[int]) -> reading.NodeFacts:
+    """The facts without other GPUs; of an instance with its parent and sisters, which share its time."""
+    parents = {one.parent_id or one.gpu_id for one in facts.capacities if one.gpu_id in gpu_ids}
+    return replace(facts, capacities=[one for one in facts.capacities if (one.parent_id or one.gpu_id) in parents])
+
+
+def _stretches(judged: Judged, within: tuple[int, int], version: int) -> Iterator[Stretch]:
+    """One per atom with time of the lane, those of one window and rule joined."""
+    atoms, member = judged.one.member.atoms, judged.one.member
+    parts = _parts(judged)
+    for atom in sorted(parts):
+        start, end = int(atoms.start_ms[atom]), int(atoms.end_ms[atom])
+        if end <= within[0] or start >= within[1]:
+            continue
+        row = int(member.row[atom])
+        windows = judged.one.question.windows
+        yield Stretch(
+            gpu_id=member.gpu_id,
+            job_id=judged.job_id,
+            start_ms=start,
+            end_ms=end,
+            values=None if row < 0 else _values(windows, row),
+            observed_ms=None if row < 0 else int(windows.observed_ms[row]),
+            policy_version=version,
+            rule=_rule(judged, atom, row, parts[atom]),
+            parts=parts[atom],
+        )
+
+
+def _parts(judged: Judged) -> dict[int, list[Part]]:
+    """Atom -> what the tally counts of it."""
+    tally, labels = judged.tally, list(judged.tally.labels)
+    found: dict[int, list[Part]] = defaultdict(list)
+    pieces = zip(tally.atom, tally.label, tally.signal, tally.source, tally.gpu_ms, strict=True)
+    for atom, label, signal, source, gpu_ms in pieces:
+        for at, number, by, how, ms in zip(*(column.tolist() for column in (atom, label, signal, source, gpu_ms)), strict=True):
+            found[at].append(_part(labels[number], by, how, ms))
+    return found
+
+
+def _part(label: Label, signal: int, source: int, gpu_ms: int) -> Part:
+    return Part(label.state, label.kind, label.reason, label.tier, SIGNALS[signal], EFFICIENCY_SOURCES[source], gpu_ms)
+
+
+def _values(windows: Windows, row: int) -> dict[str, float]:
+    """What judging reads of the window, where it was read."""
+    told = {name: float(windows.columns[name][row]) for name in COLUMNS if name in windows.columns}
+    return {name: value for name, value in told.items() if not np.isnan(value)}
+
+
+def _rule(judged: Judged, atom: int, row: int, parts: list[Part]) -> list[str]:
+    """In words, what decided: an outage, else the window, the run that it is in, and who holds it."""
+    one, common = judged.one, judged.common
+    words: list[str] = []
+    if all(part.state == "unavailable" for part in parts):
+        return [f"unavailable: {part.reason} was told, and nothing yet that it works" for part in parts]
+    if row >= 0:
+        words += activity.told(one.acts, one.question.windows, row, one.question.policy)
+    if judged.found.run[atom] >= 0 and common.seen[atom]:
+        words.append(lanes.told(judged.found, int(judged.found.run[atom]), judged.lane.kind, one.question.policy))
+    if judged.job_id is None:
+        words += [states.WHY.get(part.reason, "no allocation, and nothing holds it") for part in parts if part.state != "unavailable"]
+    elif row < 0:
+        words.append(states.WHY["missing"])
+    length_ms, own_ms = int(one.member.atoms.length_ms[atom]), sum(part.gpu_ms for part in parts)
+    if own_ms != length_ms:
+        words.append(f"shared: {own_ms} of {length_ms} ms are this holder's")
+    return words
+
+
+def newest(interval: Interval) -> Interval:
+    """The newest part of the interval that can be explained at once, from a clock hour on."""
+    if interval.duration_ms <= MAX_SPAN_MS:
+        return interval
+    return Interval(max(interval.start, from_ms(-(-(to_ms(interval.end) - MAX_SPAN_MS) // HOUR_MS) * HOUR_MS)), interval.end)

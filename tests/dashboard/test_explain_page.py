@@ -1,0 +1,62 @@
+"""Explain, as a page and as a fragment."""
+
+import pytest
+import time_machine
+
+from fleetwatch.inventory.models import GPU
+from tests.dashboard import factories
+from tests.ledger.fleet import BUSY, NOW, QUIET, T0, Sender, a_job, held, post
+
+pytestmark = pytest.mark.django_db
+
+PERIOD = "from=2026-11-20T06:00Z&to=2026-11-20T07:00Z"
+
+
+@pytest.fixture
+def reader(client):
+    with time_machine.travel(NOW, tick=False):
+        client.force_login(factories.user(role="viewer"))
+        yield client
+
+
+@pytest.fixture
+def gpu(db):
+    hostile = "slurm/della/<script>alert(1)</script>"
+    post(Sender().batch(T0, *[BUSY] * 30, *[QUIET] * 30, jobs=[a_job() | {"key": hostile}], allocations=[held()]))
+    found = GPU.objects.get()
+    factories.rate("3.60", model=found.model)
+    return found
+
+
+def test_the_page_tells_entries_windows_and_the_rule(reader, gpu):
+    page = reader.get(f"/explain?gpu={gpu.uuid}&{PERIOD}").content.decode()
+
+    assert "<h1>Explained</h1>" in page
+    assert "at least T_idle of a batch job (900 s): idle from its start" in page
+    assert "$3.60" in page
+    assert "<script>alert" not in page
+
+
+def test_htmx_gets_the_fragment_alone(reader, gpu):
+    page = reader.get(f"/explain?gpu={gpu.uuid}&{PERIOD}&state=idle", headers={"HX-Request": "true"}).content.decode()
+
+    assert "<h1>" not in page
+    assert page.count("in a quiet run since") == 30
+
+
+def test_a_long_period_is_explained_by_its_newest_hours(reader, gpu):
+    assert "the newest 6 hours of the period" in reader.get(f"/explain?gpu={gpu.uuid}&range=7d").content.decode()
+
+
+def test_pages_that_show_the_figure_lead_to_it(reader, gpu):
+    for page in (f"/gpus/{gpu.uuid}?{PERIOD}", f"/nodes/n1?{PERIOD}"):
+        assert "/explain?" in reader.get(page).content.decode()
+
+
+@pytest.mark.parametrize("query", ["", "gpu=GPU-nowhere", "gpu=GPU-n1-0&job=slurm/della/404"])
+def test_what_is_not_there_is_404(reader, gpu, query):
+    assert reader.get(f"/explain?{query}").status_code == 404
+
+
+def test_a_stranger_is_sent_to_the_login(client, gpu):
+    assert client.get(f"/explain?gpu={gpu.uuid}")["Location"].startswith("/accounts/login/")

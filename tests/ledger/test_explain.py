@@ -1,0 +1,156 @@
+"""What explain tells is what was judged: its milliseconds are the entries', its words name the rule and its numbers."""
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from fleetwatch.inventory.models import GPU
+from fleetwatch.ledger import explain, states
+from fleetwatch.ledger.models import Entry
+from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
+from tests.ledger import timelines
+from tests.ledger.fleet import BUSY, EMPTY, HALF, MINUTE, NOW, QUIET, START, T0, Sender, a_job, held, post
+
+pytestmark = pytest.mark.django_db
+
+ALL = Interval(START, START + timedelta(hours=4))
+JOB = {"jobs": [a_job()], "allocations": [held()]}
+
+
+def told(interval=ALL, **only):
+    return explain.stretches(GPU.objects.get(index=0), interval, **only)
+
+
+def rules(found):
+    """The distinct rules, in their order."""
+    return list(dict.fromkeys(" | ".join(one.rule) for one in found))
+
+
+def test_windows_sum_to_the_entries():
+    post(Sender().batch(T0, *[BUSY] * 20, *[QUIET] * 20, None, *[HALF] * 40, *[EMPTY] * 30, **JOB))
+
+    sums = Counter()
+    for one in told():
+        for part in one.parts:
+            sums[one.start_ms // HOUR_MS * HOUR_MS, one.job_id, part.state, part.kind, part.reason, part.tier, part.signal] += part.gpu_ms
+
+    rows = Entry.objects.values_list("start", "job_id", "state", "kind", "reason", "tier", "signal", "gpu_ms")
+    wanted = Counter()
+    for start, *key, gpu_ms in rows:
+        wanted[round(start.timestamp() * 1000), *key] += gpu_ms
+    assert sums == wanted
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(timelines.nodes())
+def test_every_millisecond_of_any_timeline_has_words(node):
+    question = node.question()
+    sums, wanted = Counter(), Counter()
+    for judged in states.judged_lanes(question):
+        for one in explain._stretches(judged, question.target, 1):
+            assert one.rule
+            assert all(one.rule)
+            for part in one.parts:
+                sums[one.gpu_id, one.job_id, part.state, part.kind, part.reason, part.tier, part.signal] += part.gpu_ms
+    for one in node.judge().entries:
+        wanted[one.gpu_id, one.job_id, one.state, one.kind, one.reason, one.tier, one.signal] += one.gpu_ms
+    assert sums == wanted
+
+
+def test_the_words_name_values_and_thresholds():
+    link = QUIET | {"pcie_rx_bytes_s": 1e9}
+    post(Sender().batch(T0, *[HALF | {"power_w": 200.0}] * 2, *[link] * 2, *[QUIET] * 20, BUSY, **JOB))
+
+    assert rules(told()) == [
+        "active share a = 0.5, spinning = 0, working w = a - spinning = 0.5"
+        " | efficiency e = 0.5372 (estimated by power): useful w e = 0.2686, underused 0.2314 | inactive 1 - a = 0.5",
+        "activity maximum 0 <= 0.02 is contradicted by pcie_rx_bytes_s 1e+09 > 5.24288e+07"
+        " | active share a = 0, spinning = 0, working w = a - spinning = 0 | inactive 1 - a = 1",
+        "quiet: activity maximum 0 <= 0.02, and nothing contradicts"
+        " | in a quiet run since 06:04:00 UTC of 1200 s, at least T_idle of a batch job (900 s): idle from its start",
+        "active share a = 1, spinning = 0, working w = a - spinning = 1"
+        " | efficiency e = 1.0000 (busy time only): useful w e = 1.0000, underused 0.0000",
+    ]
+
+
+def test_short_runs_gaps_and_free_time_are_told_too():
+    post(
+        Sender().batch(
+            T0, *[QUIET] * 5, BUSY, *[QUIET] * 5, BUSY, None, EMPTY, QUIET, window_s=60, jobs=[a_job()],
+            allocations=[held(end=T0 + 13 * MINUTE)],
+        )
+    )  # fmt: skip
+
+    found = rules(told())
+
+    assert found[0].endswith(
+        "in a quiet run since 06:00:00 UTC that begins at an observed allocation start: starting for up to 900 s, then stalled"
+    )
+    assert found[2].endswith("in a quiet run since 06:06:00 UTC of 300 s, shorter than T_idle of a batch job (900 s): stalled")
+    assert found[3:] == [
+        "no window covers it, and nothing says that it was down",
+        "quiet: no process and at most 3.14573e+08 bytes of memory are no activity, whatever the signal says"
+        " | no allocation, and nothing holds it",
+        "quiet: activity maximum 0 <= 0.02, and nothing contradicts | no allocation, but a process holds it",
+    ]
+
+
+def test_an_outage_and_shared_time_are_told():
+    lost = {"events": [{"gpu": 0, "at_ms": T0 + 5 * MINUTE, "kind": "gpu_lost"}]}
+    shared = [held(share=0.5), held(job=1, share=0.5)]
+    post(Sender().batch(T0, *[BUSY] * 5, *[QUIET] * 5, jobs=[a_job(), a_job("slurm/della/8")], allocations=shared, **lost))
+
+    found = rules(told())
+
+    assert found[0].endswith("shared: 30000 of 60000 ms are this holder's")
+    assert found[1] == "unavailable: gpu_lost was told, and nothing yet that it works"
+
+
+def test_a_job_a_state_and_a_time_narrow_it():
+    post(Sender().batch(T0, *[BUSY] * 30, *[EMPTY] * 30, jobs=[a_job()], allocations=[held(end=T0 + 30 * MINUTE)]))
+    gpu = GPU.objects.get()
+    job_id = Entry.objects.get(state="useful").job_id
+
+    assert len(told()) == 60
+    assert len(told(job_id=job_id)) == 30
+    assert len(told(state="free")) == 30
+    assert len(told(Interval(START + timedelta(minutes=10), START + timedelta(minutes=12)))) == 2
+    assert [row.state for row in explain.rows(gpu, ALL)] == ["free", "useful"]
+    assert [row.state for row in explain.rows(gpu, ALL, job_id=job_id)] == ["useful"]
+    assert explain.rows(gpu, ALL, state="idle") == []
+
+
+def test_six_hours_at_once_and_no_millisecond_more():
+    post(Sender().batch(T0, BUSY, **JOB))
+
+    assert told(Interval(START, START + timedelta(hours=6)))
+    with pytest.raises(ValueError, match="at most 6 hours"):
+        told(Interval(START, START + timedelta(hours=6, milliseconds=1)))
+
+
+def test_the_newest_hours_of_a_longer_period():
+    whole = Interval(START - timedelta(days=1, minutes=5), START + timedelta(minutes=5))
+
+    assert explain.newest(whole) == Interval(START - timedelta(hours=5), START + timedelta(minutes=5))
+    assert explain.newest(ALL) == ALL
+
+
+def test_an_instance_is_told_without_its_parent():
+    instance = {"uuid": "MIG-n1-0", "index": 9, "parent_uuid": "GPU-n1-0", "mig_profile": "3g.40gb", "sm_count": 33}
+    mapping = Sender(extra_gpus=[instance]).batch(T0, *[BUSY] * 10, jobs=[a_job()], allocations=[held(gpu=1)])
+    mapping["gpus"][0]["sm_count"] = 132
+    post(mapping)
+
+    alone, whole = explain.stretches(GPU.objects.get(index=9), ALL), told()
+
+    assert sum(one.gpu_ms for one in alone) == 10 * MINUTE // 4
+    assert sum(one.gpu_ms for one in whole) == 10 * MINUTE
+
+
+def test_hours_whose_windows_are_gone_say_so():
+    interval = Interval(from_ms(T0), from_ms(T0 + HOUR_MS))
+
+    assert not explain.is_final(interval, NOW)
+    assert explain.is_final(interval, NOW + timedelta(days=36))
