@@ -7,8 +7,7 @@ import sys
 from typing import Optional, Sequence
 
 from agent import config, memory
-from agent.config import ConfigError
-from agent.errors import AgentError
+from agent.errors import AgentError, BadArgumentError
 
 FAILED, BAD_ARGUMENTS = 1, 2
 # A command's modules are loaded when it is asked for: a daemon that holds them all would be half as large again.
@@ -45,7 +44,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         module, function = COMMANDS[chosen.command]
         status: int = getattr(importlib.import_module(module), function)(chosen)
         return status
-    except (ConfigError, ValueError) as error:
+    except BadArgumentError as error:
         return _fail(str(error), BAD_ARGUMENTS)
     except (AgentError, OSError) as error:
         return _fail(str(error), FAILED)

@@ -1,7 +1,7 @@
 """Flags and environment -> one frozen Config. A wrong or unknown value is one clear line, never a guess.
 
 Every flag is also FLEETWATCH_<NAME>; a flag wins. The token may come from a file (FLEETWATCH_TOKEN_FILE), so that it
-stands in no process list.
+stands in no process list. What looks at this host (check, once) takes the installed agent's settings where no hub is named.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from typing import Any, Dict, Mapping, NoReturn, Optional, Sequence, Tuple
 from urllib.parse import urlsplit
 
 from agent import __version__
+from agent.errors import BadArgumentError
 from agent.wire import JOB_KINDS, MAX_LABELS, MAX_TEXT
 
 SOURCES = ("auto", "nvml", "nvidia-smi")
@@ -22,6 +23,7 @@ EXPORTER = "dcgm="
 JOB_SOURCES = ("auto", "slurm", "kubernetes", "docker", "process")
 PREFIX = "FLEETWATCH_"
 TOKEN_FILE = PREFIX + "TOKEN_FILE"
+INSTALLED = Path("/etc/fleetwatch-agent/environment")  # the service's, root's
 MIN_FLUSH_S, MAX_FLUSH_S = 1, 300
 MIN_RELEASE_MIN, MAX_RELEASE_MIN = 1, 120
 MIN_SPOOL_MB, MAX_SPOOL_MB = 1, 1_000_000
@@ -31,7 +33,7 @@ MAX_TOKEN_FILE = 4096
 _TOKEN = re.compile(r"[\x21-\x7e]{1,512}")
 
 
-class ConfigError(Exception):
+class ConfigError(BadArgumentError):
     """A wrong value; the text names it and says what was expected."""
 
 
@@ -87,12 +89,15 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(message)
 
 
-def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Config:
+def parse(arguments: Sequence[str], environment: Mapping[str, str], *, installed: Path = INSTALLED) -> Config:
     """The configuration. Raises ConfigError; --help and --version print and raise SystemExit(0)."""
-    _refuse_unknown(environment)
     given = vars(_parser().parse_args(list(arguments)))
     if given.get("command") is None:
         raise ConfigError("say what to do: run, once, check, replay or history (--help tells more)")
+    # where a hub is named, the installed agent's token is for another one
+    if given["command"] in ("check", "once") and given.get("server") is None and not environment.get(PREFIX + "SERVER"):
+        environment = {**_settings_in(installed), **environment}
+    _refuse_unknown(environment)
 
     def value(name: str) -> Optional[str]:
         flag = given.get(name)
@@ -132,6 +137,20 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Config:
     )
 
 
+def _settings_in(path: Path) -> Dict[str, str]:
+    """The FLEETWATCH_ lines of a file as systemd reads it; none where there is no such file, or it is root's alone."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    pairs = [line.strip().partition("=") for line in lines if line.strip().startswith(PREFIX)]
+    return {name.strip(): _unquoted(value.strip()) for name, _, value in pairs}
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
+
+
 def default_spool(environment: Mapping[str, str]) -> str:
     """/var/lib/fleetwatch-agent for root and for a service, else the user's own state folder."""
     if environment.get("STATE_DIRECTORY"):  # systemd's, for StateDirectory=
@@ -143,7 +162,12 @@ def default_spool(environment: Mapping[str, str]) -> str:
 
 
 def _parser() -> _Parser:
-    parser = _Parser(prog="fleetwatch-agent", description="Reads this host's GPUs and streams them to a FleetWatch hub.")
+    parser = _Parser(
+        prog="fleetwatch-agent",
+        description="Reads this host's GPUs and streams them to a FleetWatch hub.",
+        epilog="Each flag of a command that is about the host or the hub is also FLEETWATCH_<NAME> in the environment. "
+        "Exit status: 0 well, 1 nothing to read or the hub did not take it, 2 a wrong argument or setting.",
+    )
     parser.add_argument("--version", action="version", version="fleetwatch-agent " + __version__)
     commands = parser.add_subparsers(dest="command", parser_class=_Parser, metavar="run | once | check | replay | history")
     run = commands.add_parser("run", help="the daemon: read, keep, send, until it is told to stop")
@@ -153,7 +177,7 @@ def _parser() -> _Parser:
     _add_job_flags(run)
     run.add_argument("--flush-s", metavar="S", help="seconds between batches, 1 to 300 (30; the hub may ask for another)")
     run.add_argument("--release-min", metavar="MIN", help="how long SIGUSR1 lets go of the driver, for a GPU reset or rmmod nvidia (5)")
-    run.add_argument("--spool", metavar="DIR", help="folder of the queue on disk")
+    run.add_argument("--spool", metavar="DIR", help="folder of the queue on disk (as root /var/lib/fleetwatch-agent)")
     run.add_argument("--spool-mb", metavar="MB", help="the queue's limit; beyond it the oldest batches are dropped (512)")
     run.add_argument("--labels", metavar="K=V,…", help="labels of this node, such as pool=a,rack=7")
     run.add_argument("--record", metavar="FILE", help="also write every reading to FILE, for replay")
@@ -188,7 +212,7 @@ def _parser() -> _Parser:
 
 def _add_hub_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--server", metavar="URL", help="the hub, such as https://fleetwatch.example.org")
-    parser.add_argument("--token", metavar="T", help="this node's token (better: FLEETWATCH_TOKEN_FILE)")
+    parser.add_argument("--token", metavar="T", help="an enrolment token, or this node's own (better: FLEETWATCH_TOKEN_FILE)")
     parser.add_argument("--node", metavar="NAME", help="this node's name (the host name)")
     parser.add_argument("--ca-file", metavar="PEM", help="certificates to trust instead of the system's")
 

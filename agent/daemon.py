@@ -27,7 +27,7 @@ SETTLE_S = 75.0  # by then every part has run, sending too
 
 
 def run(chosen: Config) -> int:
-    """0 once it was told to stop. Raises AgentError, OSError or ValueError when it can't start."""
+    """0 once it was told to stop. Raises AgentError, OSError or BadArgumentError when it can't start."""
     clock = Clock()
     recorder = _recorder(chosen)
     sampler = _sampler(chosen, clock, recorder)

@@ -3,3 +3,7 @@
 
 class AgentError(Exception):
     """The text says what failed and why, for the operator."""
+
+
+class BadArgumentError(ValueError):
+    """What the operator asked for can't be done as he wrote it; the text says what was expected. Ends with status 2."""

@@ -17,7 +17,7 @@ _CLASSES = {
 
 
 def open_source(name: str, *, node: str, start_ms: int, cluster: str = "default", gpm: bool = True) -> Source:
-    """The source that config.SOURCES names. Raises SourceError when nothing can be read, ValueError for a bad simulation."""
+    """The source that config.SOURCES names. Raises SourceError when nothing can be read, BadArgumentError for a bad simulation."""
     if name.startswith("dcgm="):
         return _made("dcgm", name.partition("=")[2], cluster=cluster, now_ms=start_ms)
     kind, _, rest = name.partition(":")

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
+from agent.errors import BadArgumentError
 from agent.reading import Event, GPUInfo, ProcessReading, Reading, SourceError
 from agent.sources import smi_text
 
@@ -37,7 +38,7 @@ class LogError(SourceError):
     """The file can't be replayed; the text says which and why."""
 
 
-class WrongOptionError(LogError, ValueError):
+class WrongOptionError(LogError, BadArgumentError):
     """--tz or --start is at fault, not the file."""
 
 

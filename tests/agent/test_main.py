@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import wire
+from agent import config, wire
 from agent.__main__ import OneLine, main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -199,3 +199,15 @@ def test_a_bug_is_still_logged_with_where_it_happened():
         record = logging.LogRecord("agent", logging.ERROR, "", 0, "a step failed", (), sys.exc_info())
 
     assert OneLine("%(message)s").format(record).splitlines()[:2] == ["a step failed", "Traceback (most recent call last):"]
+
+
+def test_what_nobody_foresaw_is_no_bad_argument(monkeypatch):
+    """Systemd leaves a service alone that ends with 2: a bug at the start must not look like the operator's mistake."""
+
+    def broken(arguments, environment):
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(config, "parse", broken)
+
+    with pytest.raises(ValueError, match="a bug"):
+        main(["check"])

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Dict, Optional, Tuple
 
+from agent.errors import BadArgumentError
 from agent.sources.simulated.hardware import HARDWARE
 from agent.sources.simulated.teams import MIXES
 
@@ -22,30 +23,30 @@ class Spec:
 
 
 def parse_spec(text: str) -> Spec:
-    """The specification in `COUNTxMODEL[,key=value...]`. Raises ValueError with what is wrong and what is known."""
+    """The specification in `COUNTxMODEL[,key=value...]`. Raises BadArgumentError with what is wrong and what is known."""
     head, *options = text.strip().split(",")
     count, times, model = head.strip().partition("x")
     if not times or not count.isdigit() or not 1 <= int(count) <= 16:
-        raise ValueError("simulated:%s: expected COUNTxMODEL with 1 to 16 GPUs, such as 8xH100" % text)
+        raise BadArgumentError("simulated:%s: expected COUNTxMODEL with 1 to 16 GPUs, such as 8xH100" % text)
     if model.upper() not in HARDWARE:
-        raise ValueError("simulated:%s: unknown model %s; known: %s" % (text, model, ", ".join(HARDWARE)))
+        raise BadArgumentError("simulated:%s: unknown model %s; known: %s" % (text, model, ", ".join(HARDWARE)))
     values = dict(_option(text, option) for option in options)
     unknown = set(values) - {"seed", "mix", "cluster", "faulty"}
     if unknown:
-        raise ValueError("simulated:%s: unknown option %s; known: seed, mix, cluster, faulty" % (text, ", ".join(sorted(unknown))))
+        raise BadArgumentError("simulated:%s: unknown option %s; known: seed, mix, cluster, faulty" % (text, ", ".join(sorted(unknown))))
     mix = values.get("mix", "mixed")
     if mix not in MIXES:
-        raise ValueError("simulated:%s: unknown mix %s; known: %s" % (text, mix, ", ".join(MIXES)))
+        raise BadArgumentError("simulated:%s: unknown mix %s; known: %s" % (text, mix, ", ".join(MIXES)))
     faulty = _number(text, values, "faulty")
     if faulty is not None and faulty >= int(count):
-        raise ValueError("simulated:%s: there is no GPU %d to be faulty" % (text, faulty))
+        raise BadArgumentError("simulated:%s: there is no GPU %d to be faulty" % (text, faulty))
     return Spec(int(count), model.upper(), _number(text, values, "seed") or 0, mix, values.get("cluster", "sim"), faulty)
 
 
 def _option(text: str, option: str) -> Tuple[str, str]:
     key, equals, value = option.strip().partition("=")
     if not equals or not value:
-        raise ValueError("simulated:%s: expected key=value, not %r" % (text, option))
+        raise BadArgumentError("simulated:%s: expected key=value, not %r" % (text, option))
     return key, value
 
 
@@ -54,5 +55,5 @@ def _number(text: str, values: Dict[str, str], key: str) -> Optional[int]:
     if value is None:
         return None
     if not value.isdigit():
-        raise ValueError("simulated:%s: %s must be a whole number, not %r" % (text, key, value))
+        raise BadArgumentError("simulated:%s: %s must be a whole number, not %r" % (text, key, value))
     return int(value)
