@@ -30,7 +30,7 @@ install.sh --uninstall   removes all of it
   --node    its name on the hub (default: this host's name)
   --labels  labels of the node, name=value, separated by commas
   --docker  let the agent ask Docker for the names of containers (the docker group, which is as good as root)
-  --sha256  the checksum shown on the hub's page; the download must have it
+  --sha256  the checksum that the download must have (HUB/agent/fleetwatch-agent.pyz.sha256), if not the one in this script
 USAGE
 }
 
@@ -65,14 +65,14 @@ if [ -n "$UNINSTALL" ]; then
 fi
 
 # what an earlier installation was told, as it stands in its settings
-kept() { if [ -f "$SETTINGS" ]; then sed -n "s/^$1=\"\(.*\)\"\$/\1/p" "$SETTINGS"; fi; }
+kept() { if [ -f "$SETTINGS" ]; then sed -n "s/^$1=\"\{0,1\}\([^\"]*\)\"\{0,1\}\$/\1/p" "$SETTINGS"; fi; }
 SERVER="${SERVER:-$(kept FLEETWATCH_SERVER)}"
 SERVER="${SERVER:-$HUB}"
 case "$SERVER" in
     http://*|https://*) ;;
     *) CODE=2 fail "--server must be the hub's address, such as https://fleetwatch.example.org" ;;
 esac
-[ -n "$TOKEN$(kept FLEETWATCH_TOKEN)" ] || { CODE=2 fail "--token is missing: make one on the hub's settings page"; }
+[ -n "$TOKEN$(kept FLEETWATCH_TOKEN)$(kept FLEETWATCH_TOKEN_FILE)" ] || { CODE=2 fail "--token is missing: make one on the hub's settings page"; }
 case "$SERVER$TOKEN$NODE$LABELS" in *[![:print:]]*|*[\"\\]*) CODE=2 fail "an argument holds a character that it can't" ;; esac
 [ -n "$ROOT" ] || command -v systemctl >/dev/null || fail "this host has no systemd; run the file yourself: $SERVER/agent/fleetwatch-agent.pyz"
 PYTHON=""
@@ -140,4 +140,5 @@ if [ -z "$ROOT" ]; then
     sleep 3
     systemctl is-active --quiet fleetwatch-agent.service || fail "installed, but it does not stay up: journalctl -u fleetwatch-agent"
 fi
-say "installed $("$PYTHON" "$HOME_DIR/fleetwatch-agent.pyz" --version); it reports to $SERVER. Look at it: journalctl -u fleetwatch-agent; check: fleetwatch-agent check"
+say "installed $("$PYTHON" "$HOME_DIR/fleetwatch-agent.pyz" --version); it reports to $SERVER"
+say "check it: sudo fleetwatch-agent check        its log: journalctl -u fleetwatch-agent"

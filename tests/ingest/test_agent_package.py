@@ -168,6 +168,18 @@ def test_installing_again_with_another_token_changes_only_that(hub, tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("token", ["FLEETWATCH_TOKEN=secret", "FLEETWATCH_TOKEN_FILE=/run/secrets/fleetwatch", 'FLEETWATCH_TOKEN_FILE="/t"'])
+def test_installing_again_understands_settings_that_an_operator_wrote(hub, tmp_path, token):
+    settings = tmp_path / "etc/fleetwatch-agent/environment"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f"FLEETWATCH_SERVER={hub}\n{token}\n")
+
+    result = _install(tmp_path)
+
+    assert result.returncode == 0, result.stderr
+    assert token in settings.read_text().splitlines()
+
+
 def test_uninstalling_leaves_nothing_behind(hub, tmp_path):
     _install(tmp_path, "--server", hub, "--token", "secret")
     (tmp_path / "var/lib/fleetwatch-agent").mkdir(parents=True)
