@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, date, datetime, time
 from typing import Any
 
 import structlog
@@ -76,6 +76,21 @@ def _post_or_put_back(node_id: int, hours: list[int], *, now: datetime, did: dic
 def repost(start_ms: int, end_ms: int) -> int:
     """How many hours were marked to be judged again: after a new policy."""
     return sum(touch_hours(node_id, [(start_ms, end_ms)]) for node_id in Node.objects.order_by("pk").values_list("pk", flat=True))
+
+
+def repost_start(day: date, *, now: datetime) -> int:
+    """The midnight (UTC) of the day, in ms, where a new policy can begin. Raises ValueError within a closed month."""
+    start_ms = to_ms(datetime.combine(day, time(), tzinfo=UTC))
+    until_ms = plan.frontier().until_ms
+    if start_ms < until_ms:
+        raise ValueError(f"months before {from_ms(until_ms):%Y-%m-%d %H:%M} UTC are closed and keep their policy: repost from then on")
+    return max(start_ms, to_ms(retention.horizon(now)))
+
+
+def repost_since(start_ms: int) -> int:
+    """How many hours of nodes were marked, from then to where each node's telemetry ends."""
+    nodes = Node.objects.filter(last_ms__gt=start_ms).order_by("pk").values_list("pk", "last_ms")
+    return sum(touch_hours(node_id, [(start_ms, last_ms)]) for node_id, last_ms in nodes if last_ms is not None)
 
 
 def repost_all(now: datetime) -> int:

@@ -1,0 +1,32 @@
+"""A policy with some thresholds changed, as an operator writes them. Pure."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import fields
+
+from fleetwatch.ledger.policy import Policy
+
+
+def changed(policy: Policy, changes: Iterable[str]) -> Policy:
+    """The policy with each `name=number` in it. Raises ValueError for what no policy can say, and for no change at all."""
+    thresholds = policy.to_json()
+    for change in changes:
+        name, separator, text = change.partition("=")
+        if not separator or name not in thresholds:
+            known = ", ".join(one.name for one in fields(Policy))
+            raise ValueError(f"{change!r} is no KEY=VALUE of a policy; there is {known}")
+        thresholds[name] = _number(name, text)
+    found = Policy.from_json(thresholds)
+    if found == policy:
+        raise ValueError("that is the policy in force already")
+    return found
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{name}: expected a number, not {text!r}") from None
+    if not math.isfinite(value):
+        raise ValueError(f"{name}: expected a number, not {text!r}")
+    return value
