@@ -168,7 +168,7 @@ def test_installing_again_with_another_token_changes_only_that(hub, tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("token", ["FLEETWATCH_TOKEN=secret", "FLEETWATCH_TOKEN_FILE=/run/secrets/fleetwatch", 'FLEETWATCH_TOKEN_FILE="/t"'])
+@pytest.mark.parametrize("token", ["FLEETWATCH_TOKEN=secret", "FLEETWATCH_TOKEN_FILE=/run/token", 'FLEETWATCH_TOKEN_FILE="/t"'])
 def test_installing_again_understands_settings_that_an_operator_wrote(hub, tmp_path, token):
     settings = tmp_path / "etc/fleetwatch-agent/environment"
     settings.parent.mkdir(parents=True)
