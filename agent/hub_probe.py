@@ -119,4 +119,6 @@ def _said(answer: Answer) -> str:
 def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return "its certificate is not trusted (%s); --ca-file names whom to trust" % error.verify_message
+    if isinstance(error, ssl.SSLError):
+        return "it does not speak TLS as it should (%s): is it http://?" % clipped(error.reason or str(error), 100)
     return clipped(str(getattr(error, "strerror", None) or error) or type(error).__name__, 200)

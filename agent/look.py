@@ -14,7 +14,7 @@ from typing import Dict, List, NamedTuple, Sequence
 from agent import __version__, batch, report, wire
 from agent.assembly import hub, identity, workloads
 from agent.clock import Clock
-from agent.config import Config
+from agent.config import INSTALLED, Config
 from agent.host import HostReader
 from agent.host_probe import look_at_host, look_for_driver, look_for_schedulers
 from agent.hub_probe import Hub
@@ -30,6 +30,9 @@ CHECK_MS = 6000  # what changes slowly is read every five seconds
 NO_PROCESSES = "no list of processes can be read: who holds the GPUs is not known"
 HOW_TO_KNOW = "let a scheduler tell it (--jobs), or let dcgm-exporter map pods or batch jobs to GPUs"
 MAX_NOTES = 10
+NO_HUB = "not asked: no --server, no FLEETWATCH_SERVER, and no %s that can be read (it is root's)" % INSTALLED
+# why books that could be read are not, where nobody named the kinds
+NOT_ASKED = {"slurm": "no slurmd runs here", "docker": "a scheduler is asked instead"}
 
 
 class Seen(NamedTuple):
@@ -98,7 +101,7 @@ class _Listener(logging.Handler):
 def _host(chosen: Config) -> Look:
     """What can be said without a GPU."""
     token = hub(chosen).token if chosen.token else ""
-    findings = Hub(chosen.server, token, ca_file=chosen.ca_file).look() if chosen.server else []
+    findings = Hub(chosen.server, token, ca_file=chosen.ca_file).look() if chosen.server else [Finding("hub", "-", NO_HUB)]
     versions = {"agent": "%s on Python %s" % (__version__, platform.python_version())}
     return Look(node=chosen.node, versions=versions, host=look_at_host(chosen.spool, proc=Path(chosen.proc_root)), hub=findings)
 
@@ -115,12 +118,14 @@ def _gpus(chosen: Config, look: Look, said: _Listener) -> Look:
         versions={**look.versions, "driver": seen.driver or "unknown", **seen.versions},
         gpus=seen.observed.gpus,
         windows=windows,
-        jobs=_job_sources(statuses, look_for_schedulers() if is_asked else [], said.schedulers),
+        jobs=_job_sources(statuses, look_for_schedulers() if is_asked else [], said.schedulers, is_auto="auto" in chosen.jobs),
         notes=[*seen.notes, *said.notes()][:MAX_NOTES],
     )
 
 
-def _job_sources(statuses: Sequence[SourceStatus], here: Sequence[Finding], reasons: Dict[str, str]) -> List[Finding]:
+def _job_sources(
+    statuses: Sequence[SourceStatus], here: Sequence[Finding], reasons: Dict[str, str], *, is_auto: bool = True
+) -> List[Finding]:
     """Those that were asked, with their answer; then those that could be, with what keeps them."""
     known = {finding.name: finding for finding in here}
     findings = []
@@ -130,9 +135,14 @@ def _job_sources(statuses: Sequence[SourceStatus], here: Sequence[Finding], reas
         text = "answers" if status.ok else reasons.get(status.kind, silence)
         findings.append(Finding(status.kind, "ok" if status.ok else "no" if status.kind in reasons else "warn", text, advice))
     asked = {status.kind for status in statuses}
-    return findings + [
-        replace(finding, state="-" if finding.state == "ok" else finding.state) for finding in here if finding.name not in asked
-    ]
+    others = [finding for finding in here if finding.name not in asked]
+    return findings + [_left_out(finding, is_auto=is_auto) if finding.state == "ok" else finding for finding in others]
+
+
+def _left_out(finding: Finding, *, is_auto: bool) -> Finding:
+    """Books that are here and are not asked, with the reason."""
+    reason = NOT_ASKED.get(finding.name, "not found at once") if is_auto else "--jobs leaves it out"
+    return replace(finding, state="-", text="%s; not asked: %s" % (finding.text, reason))
 
 
 def _opened(chosen: Config, start_ms: int) -> Source:

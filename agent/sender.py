@@ -159,13 +159,15 @@ def _judge(status: int, headers: Message, body: bytes) -> Outcome:
     if status == 413:
         return Outcome(Verdict.TOO_LARGE, "the batch is too large for the hub", status)
     if status in (401, 403):
-        text = "the hub refuses this agent's token (%d %s); batches are kept" % (status, said or "no reason given")
+        reason = clean(str(answer.get("error") or "no reason given"))
+        text = "the hub refuses this agent's token (%d: %s): give it a new one, made on the hub's settings page" % (status, reason)
         return Outcome(Verdict.RETRY, text, status, wait_s=TOKEN_WAIT_S)
     if 300 <= status < 400:
         text = "the hub answers with a redirect to %s: give that address as the server" % clean(headers.get("Location", "nowhere"))
         return Outcome(Verdict.RETRY, text, status, wait_s=TOKEN_WAIT_S)
     wait_s = retry_after_s(headers.get("Retry-After"), now=time.time())
-    return Outcome(Verdict.RETRY, "the hub answers %d %s" % (status, said), status, wait_s=wait_s)
+    said = said or ("is this the address of a FleetWatch hub?" if status == 404 else "")
+    return Outcome(Verdict.RETRY, "the hub answers %d%s" % (status, said and ": " + said), status, wait_s=wait_s)
 
 
 def _accepted(status: int, answer: Mapping[str, object]) -> Outcome:
@@ -256,6 +258,8 @@ class Pump:
     def _log_change(self, outcome: Outcome) -> None:
         """One line when things go wrong or well again, and a reminder now and then."""
         before = self.last.text if self.last is not None else ""
+        if self.last is None and outcome.verdict is Verdict.ACCEPTED:
+            log.info("the hub accepts batches")
         if outcome.text and (outcome.text != before or self._failures % REMIND_EVERY == REMIND_EVERY - 1):
             log.warning("%s (batches waiting=%d)", outcome.text, self._spool.waiting)
         elif before and not outcome.text:

@@ -159,3 +159,31 @@ def test_where_the_host_is_may_be_said_by_flag_or_environment(tmp_path):
 def test_a_wrong_word_about_the_host_is_one_clear_line(flag, value):
     with pytest.raises(ConfigError, match=flag):
         parse(["once", "--json", flag, value], {})
+
+
+def installed(folder: Path) -> Path:
+    path = folder / "environment"
+    path.write_text(
+        "# the hub's\nFLEETWATCH_SERVER=\"https://hub\"\nFLEETWATCH_TOKEN='fw_x'\n\nFLEETWATCH_NODE=gpu-07\nFLEETWATCH_GPM=off\n"
+    )
+    return path
+
+
+def test_a_look_at_the_host_takes_the_installed_agents_settings(tmp_path):
+    chosen = parse(["check", "--node", "gpu-08"], {"FLEETWATCH_GPM": "on"}, installed=installed(tmp_path))
+
+    assert (chosen.server, chosen.token, chosen.node, chosen.gpm) == ("https://hub", "fw_x", "gpu-08", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [(["check", "--server", "http://other"], {}), (["check"], {"FLEETWATCH_SERVER": "http://other"})],
+)
+def test_the_installed_agents_token_goes_to_no_other_hub(arguments, environment, tmp_path):
+    chosen = parse(arguments, environment, installed=installed(tmp_path))
+
+    assert (chosen.server, chosen.token) == ("http://other", "")
+
+
+def test_without_an_installed_agent_there_are_no_settings(tmp_path):
+    assert parse(["check"], {}, installed=tmp_path / "none").server == ""

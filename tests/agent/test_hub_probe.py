@@ -123,3 +123,11 @@ def test_a_clock_that_is_off_is_said(door, monkeypatch, date, state, said):
     monkeypatch.setattr(hub_probe.time, "time", lambda: 1794657600.0)  # 2026-11-14 12:00:00 UTC
 
     assert look(door)["clock"] == (state, said)
+
+
+def test_https_where_the_hub_speaks_http_is_told_apart(door):
+    found = Hub(door.url.replace("http:", "https:"), GOOD).look()
+
+    assert [(finding.name, finding.state) for finding in found] == [("hub", "no")]
+    assert "does not speak TLS" in found[0].text
+    assert found[0].text.endswith("is it http://?")

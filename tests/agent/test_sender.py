@@ -131,7 +131,8 @@ def test_a_refused_token_is_said_once_clearly_and_tried_slowly(hub, spool, caplo
 
     assert all(wait >= 60 for wait in waits)
     assert [record.message for record in caplog.records] == [
-        "the hub refuses this agent's token (401 batch: unknown or revoked token); batches are kept (batches waiting=1)"
+        "the hub refuses this agent's token (401: unknown or revoked token): give it a new one, made on the hub's settings page"
+        " (batches waiting=1)"
     ]
     assert "a-token" not in caplog.text
 
@@ -276,3 +277,23 @@ def test_a_hub_that_speaks_no_tls_is_refused_in_clear_words(hub, spool):
     assert pump.step() > 0
     assert hub.requests == []
     assert "does not speak TLS as it should" in pump.last.text
+
+
+def test_the_first_accepted_batch_is_said_once(hub, spool, caplog):
+    put(spool, mapping())
+    put(spool, mapping())
+
+    with caplog.at_level(logging.INFO):
+        empty(pump_to(hub, spool))
+
+    assert [record.message for record in caplog.records] == ["the hub accepts batches"]
+
+
+def test_a_wrong_address_is_asked_about(hub, spool):
+    hub.answers = [(404, {}, {})]
+    put(spool, mapping())
+    pump = pump_to(hub, spool)
+
+    pump.step()
+
+    assert pump.last.text == "the hub answers 404: is this the address of a FleetWatch hub?"
