@@ -123,11 +123,16 @@ def touch_hours(node_id: int, spans_ms: Iterable[tuple[int, int]], *, received_a
 
     With `received_at`, hours whose columns retention has deleted are left out.
     """
-    hours = {hour for start, end in spans_ms if start < end for hour in range(start // HOUR_MS, (end - 1) // HOUR_MS + 1)}
+    hours = {hour for start, end in spans_ms if start < end for hour in _hours_of(start, end)}
     if received_at is not None:
         hours = _not_final(hours, received_at)
     TouchedHour.objects.bulk_create([TouchedHour(node_id=node_id, hour=from_ms(hour * HOUR_MS)) for hour in sorted(hours)])
     return len(hours)
+
+
+def _hours_of(start_ms: int, end_ms: int) -> range:
+    """The hours that a span touches, counted from the epoch."""
+    return range(start_ms // HOUR_MS, (end_ms - 1) // HOUR_MS + 1)
 
 
 def claim_touched(limit: int) -> list[tuple[int, datetime, list[int]]]:
@@ -175,6 +180,7 @@ def append_new(batches: Sequence[Appended], touched: Mapping[int, Span]) -> set[
     for received_at in {one.received_at for one in batches}:
         _ensure_partition(received_at)
     marks = [(one.node_id, hour_ms) for one in batches for hour_ms in one.hours_ms]
+    hours = [(node_id, hour) for node_id, (start_ms, end_ms) in touched.items() for hour in _hours_of(start_ms, end_ms)]
     recorded = run(
         APPEND_STEADY,
         {
@@ -186,10 +192,10 @@ def append_new(batches: Sequence[Appended], touched: Mapping[int, Span]) -> set[
             "starts": integers(one.start_ms for one in batches),
             "ends": integers(one.end_ms for one in batches),
             "payloads": [one.payload for one in batches],
-            "touched_from": integers(touched[one.node_id][0] for one in batches),
-            "touched_until": integers(touched[one.node_id][1] for one in batches),
             "mark_nodes": integers(node_id for node_id, _ in marks),
             "mark_hours": integers(hour_ms for _, hour_ms in marks),
+            "touched_nodes": integers(node_id for node_id, _ in hours),
+            "touched_hours": integers(hour * HOUR_MS for _, hour in hours),
         },
     )
     return {node_id for (node_id,) in recorded}

@@ -5,15 +5,17 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
+import time_machine
 from django.db import connection
 
 from fleetwatch.ingest.services import store_batch
-from fleetwatch.ingest.tokens import NodeEnrolledError, UnknownTokenError, create_enrollment_token, enroll
+from fleetwatch.ingest.tokens import NodeEnrolledError, UnknownTokenError, create_agent_token, create_enrollment_token, enroll
 from fleetwatch.inventory.models import GPU
 from fleetwatch.inventory.services import node_by_name
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.telemetry.models import Batch, ReceivedSequence
-from tests.ingest.factories import NOW, T0, batch, gpu, job
+from tests.ingest.factories import NOW, T0, batch, gpu, job, payload, post
+from tests.ingest.wsgi import DoorClient
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -89,3 +91,27 @@ def test_of_one_node_that_enrols_twice_at_once_one_gets_in():
     answers = together(lambda: enroll(token, "n1", NOW), lambda: enroll(token, "n1", NOW))
 
     assert answers.count(NodeEnrolledError) == 1
+
+
+def test_many_nodes_at_the_door_at_once_are_stored_in_groups_each_batch_once():
+    door, names = DoorClient(), [f"n{number}" for number in range(8)]
+    bearers = {name: create_agent_token(name, NOW) for name in names}
+
+    def sending(name, number):
+        keys = {"node": name, "gpus": [gpu(f"GPU-{name}")], "sequence": number, "start_ms": T0 + number * 30_000, "jobs": [job()]}
+        held = {"allocations": [{"gpu": 0, "job": 0, "source": "slurm"}]}
+        return lambda: post(door, payload(**keys, **held), bearer=bearers[name]).json()
+
+    with time_machine.travel(NOW, tick=False):
+        for name in names:
+            sending(name, 0)()
+        answers = [together(*[sending(name, number) for name in names]) for number in (1, 2, 3)]
+        again = together(*[sending(name, 2) for name in names])
+
+    assert [(answer["stored"], answer["duplicate"]) for each in answers for answer in each] == [(3, 0)] * 24
+    assert [answer["duplicate"] for answer in again] == [1] * 8
+    assert Batch.objects.count() == 32
+    assert [row.received for row in ReceivedSequence.objects.all()] == [[(0, 4)]] * 8
+    assert set(Allocation.objects.values_list("gpu__last_ms", flat=True)) == {T0 + 120_000}
+    assert [row.asserted for row in Allocation.objects.all()] == [[(T0, T0 + 120_000)]] * 8
+    assert door.short == 24

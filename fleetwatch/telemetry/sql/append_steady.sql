@@ -1,13 +1,13 @@
 -- One row per given batch that was received for the first time; the caller undoes everything unless that is all of them.
--- In:  nodes, boots, boot_starts, sequences, received, starts, ends, payloads, touched_from, touched_until
---      (one batch per node, by position; corrected by nothing); mark_nodes, mark_hours (ms; the hours that each batch has to be sealed in).
+-- In:  nodes, boots, boot_starts, sequences, received, starts, ends, payloads (one batch per node, by position; corrected by nothing);
+--      mark_nodes, mark_hours (ms; the hours that each batch has to be sealed in); touched_nodes, touched_hours (ms; to be posted again).
 -- Again: a sequence that is known counts as not received. Rows as telemetry.services writes them one by one.
 WITH given AS (
     SELECT *
     FROM unnest(
         %(nodes)s::bigint[], %(boots)b::text[], %(boot_starts)s::bigint[], %(sequences)s::bigint[], %(received)b::timestamptz[],
-        %(starts)s::bigint[], %(ends)s::bigint[], %(payloads)b::bytea[], %(touched_from)s::bigint[], %(touched_until)s::bigint[]
-    ) AS batch (node_id, boot_id, boot_start_ms, sequence, received_at, start_ms, end_ms, payload, touched_from, touched_until)
+        %(starts)s::bigint[], %(ends)s::bigint[], %(payloads)b::bytea[]
+    ) AS batch (node_id, boot_id, boot_start_ms, sequence, received_at, start_ms, end_ms, payload)
 ), recorded AS (
     INSERT INTO telemetry_receivedsequence AS kept (node_id, boot_id, boot_start_ms, clock_offset_ms, received)
     SELECT
@@ -33,8 +33,7 @@ WITH given AS (
 ), touched AS (
     INSERT INTO telemetry_touchedhour (node_id, hour)
     SELECT
-        node_id, to_timestamp(hour * 3600)
-    FROM given
-    CROSS JOIN generate_series(touched_from / 3600000, (touched_until - 1) / 3600000) AS hour
+        node_id, to_timestamp(hour_ms / 1000)
+    FROM unnest(%(touched_nodes)s::bigint[], %(touched_hours)s::bigint[]) AS mark (node_id, hour_ms)
 )
 SELECT node_id FROM recorded
