@@ -1,10 +1,12 @@
 #!/bin/sh
 # Slurm epilog: takes away what prolog.sh noted of this job, and says in one line of the job's output what it made of its GPUs.
 #
-# slurm.conf:  Epilog=/etc/slurm/epilog.d/*   (this file as /etc/slurm/epilog.d/50-fleetwatch.sh, mode 755)
+#   install -D -m 755 deploy/slurm/epilog.sh /etc/slurm/epilog.d/50-fleetwatch.sh      on each node; then scontrol reconfigure
+# slurm.conf:  Epilog=/etc/slurm/epilog.d/*
 #
-# The line needs jobsummary.py (below), the hub's address and a token that may read:
-#   install -m 755 jobsummary.py /usr/local/lib/fleetwatch-agent/jobsummary.py
+# The line needs jobsummary.py, the hub's address and a token that may read (made on the hub, not on the node):
+#   install -D -m 755 deploy/slurm/jobsummary.py /usr/local/lib/fleetwatch-agent/jobsummary.py
+#   mkdir -p -m 700 /etc/fleetwatch-agent
 #   echo 'FLEETWATCH_SERVER=https://fleetwatch.example.org' > /etc/fleetwatch-agent/summary.env
 #   manage.py create_api_token USER --scope read > /etc/fleetwatch-agent/summary.token    (root's, mode 600)
 # Without them, or when the hub does not answer within 2 s, nothing is printed.

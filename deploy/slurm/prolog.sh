@@ -2,7 +2,8 @@
 # Slurm prolog: notes which job has which GPU, for the FleetWatch agent (and for jobstats and dcgm-exporter, which read the
 # same files). With it the agent knows who holds a GPU from the job's first second on, and also while the controller is away.
 #
-# slurm.conf:  Prolog=/etc/slurm/prolog.d/*   (this file as /etc/slurm/prolog.d/50-fleetwatch.sh, mode 755)
+#   install -D -m 755 deploy/slurm/prolog.sh /etc/slurm/prolog.d/50-fleetwatch.sh      on each node; then scontrol reconfigure
+# slurm.conf:  Prolog=/etc/slurm/prolog.d/*
 #              PrologFlags=Alloc,Contain      (so that it runs when the job gets its nodes, not at its first step)
 #
 # One file per GPU, named by Slurm's index or by a MIG instance's UUID, holding "jobid uid". SLURM_JOB_GPUS counts all
