@@ -10,6 +10,7 @@ from fleetwatch.api.explain_routes import router as explanations
 from fleetwatch.api.period import RequestError
 from fleetwatch.api.report_routes import router as reports
 from fleetwatch.api.routes import router
+from fleetwatch.api.trial_routes import router as trials
 from fleetwatch.lib.timeframes import TimeframeError
 
 DESCRIPTION = """What a GPU fleet did, what it cost and what of it was wasted. `from` and `to` take ISO 8601 (UTC where no zone
@@ -20,6 +21,7 @@ rows of one breakdown sum to their total. `null` means "not known", never zero. 
 api = NinjaAPI(title="FleetWatch", version="1", description=DESCRIPTION, docs_url=None, openapi_url=None, auth=[Token(), django_auth])
 api.add_router("", router)
 api.add_router("", explanations)
+api.add_router("", trials)
 api.add_router("", reports)
 
 

@@ -97,7 +97,7 @@ class Policy:
         for name, value in thresholds.items():
             if name not in known:
                 raise ValueError(f"a policy has no threshold {name!r}")
-            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
                 raise ValueError(f"{name}: expected a number not below 0, not {value!r}")
         return cls(**thresholds)
 

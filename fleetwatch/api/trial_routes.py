@@ -1,0 +1,84 @@
+"""What another policy would have said: two judgements of the past, compared; nothing is stored."""
+
+from typing import Any, Literal
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Query, Router, Schema
+from pydantic import Field
+
+from fleetwatch.api import schemas
+from fleetwatch.api.period import RequestError, asked
+from fleetwatch.costs import trial
+from fleetwatch.costs.pricing import usd
+from fleetwatch.ledger.policy import Policy
+from fleetwatch.ledger.selectors import current_policy
+from fleetwatch.ledger.trial import TrialError, bounds
+from fleetwatch.lib.intervals import HOUR_MS
+
+Answer = dict[str, Any]
+Grouping = Literal["state", "team", "job"]
+# of one request: some seconds of a worker; manage.py try_policy has no bound
+MAX_GPU_HOURS = 2_000
+MAX_S = 20
+MAX_THRESHOLDS = 100
+
+router = Router(tags=["ledger"])
+
+
+class Trial(Schema):
+    """Thresholds that differ from the policy in force, by their names."""
+
+    thresholds: dict[str, float] = Field(max_length=MAX_THRESHOLDS)
+
+
+class TrialLine(Schema):
+    """One group in one state and tier: as the policy in force judges it, as the tried one would."""
+
+    group: str
+    state: str
+    tier: str
+    is_gpu_ms: int
+    would_be_gpu_ms: int
+    more_gpu_hours: float
+    is_usd: float
+    would_be_usd: float
+    more_usd: float
+
+
+class Compared(schemas.Period):
+    """Both sides sum to the same GPU time and dollars: what moves is the state."""
+
+    group_by: str
+    rows: list[TrialLine]
+
+
+@router.post("/ledger/try-policy", response=Compared)
+def try_policy(request: HttpRequest, period: Query[schemas.PeriodQuery], tried: Trial, group_by: Grouping = "state") -> Answer:
+    """At most 2,000 GPU-hours of telemetry that is still kept, judged by both policies."""
+    wanted = asked(request)
+    in_force = current_policy()[1]
+    try:
+        policy = Policy.from_json(in_force.to_json() | tried.thresholds)
+        interval = bounds(wanted.interval, now=timezone.now())
+        lines = trial.compare(in_force, policy, interval, group_by=group_by, max_gpu_hours=MAX_GPU_HOURS, max_s=MAX_S)
+    except TrialError as error:
+        raise RequestError(str(error), field="from") from error
+    except ValueError as error:
+        raise RequestError(str(error), field="thresholds") from error
+    echo = wanted.echo() | {"covered_from": interval.start, "covered_to": interval.end}
+    return echo | {"group_by": group_by, "rows": [_row(line) for line in lines]}
+
+
+def _row(line: trial.Line) -> Answer:
+    return {
+        "group": line.group,
+        "state": line.state,
+        "tier": line.tier,
+        "is_gpu_ms": line.is_ms,
+        "would_be_gpu_ms": line.would_ms,
+        "more_gpu_hours": line.more_ms / HOUR_MS,
+        "is_usd": float(usd(line.is_usd)),
+        "would_be_usd": float(usd(line.would_usd)),
+        "more_usd": float(usd(line.more_usd)),
+    }

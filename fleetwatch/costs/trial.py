@@ -1,0 +1,110 @@
+"""What another policy would have said, in GPU time and dollars."""
+
+import time
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from fleetwatch.costs import pricing
+from fleetwatch.costs.models import GPURate
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger import trial
+from fleetwatch.ledger.policy import STATES, TIERS, Policy
+from fleetwatch.ledger.trial import Said, TrialError
+from fleetwatch.lib.intervals import Interval, from_ms
+
+GROUPS = ("state", "team", "job")
+UNALLOCATED = "unallocated"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One group in one state and tier: by the policy that is, and by the one that is tried. Time without a rate has no dollars."""
+
+    group: str
+    state: str
+    tier: str
+    is_ms: int
+    would_ms: int
+    is_usd: Decimal
+    would_usd: Decimal
+
+    @property
+    def more_ms(self) -> int:
+        return self.would_ms - self.is_ms
+
+    @property
+    def more_usd(self) -> Decimal:
+        return self.would_usd - self.is_usd
+
+
+def compare(
+    now_in_force: Policy,
+    tried: Policy,
+    interval: Interval,
+    *,
+    group_by: str = "state",
+    max_gpu_hours: float | None = None,
+    max_s: float = 0.0,
+) -> list[Line]:
+    """Lines by group, state and tier; of both sides they sum to the same capacity and dollars.
+
+    Raises TrialError for more GPU-hours, or (max_s above 0) more seconds, than allowed.
+    """
+    if group_by not in GROUPS:
+        raise TrialError(f"can't group by {group_by!r}; there is {', '.join(GROUPS)}")
+    trial.check_reach(tried)
+    if max_gpu_hours is not None and (asked := trial.gpu_hours(interval)) > max_gpu_hours:
+        raise TrialError(f"{asked:.0f} GPU-hours are more than {max_gpu_hours:.0f} at once: ask for less, or use manage.py try_policy")
+    began = time.monotonic()
+    parts: dict[tuple[str, str, str], dict[Decimal | None, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+    for said in trial.compare(now_in_force, tried, interval):
+        if max_s and time.monotonic() - began > max_s:
+            raise TrialError(f"judging takes longer than {max_s:g} s: ask for less, or use manage.py try_policy")
+        groups = _groups(said, group_by)
+        for one, rate in zip(said, _rates(said), strict=True):
+            sums = parts[groups[one.job_id], one.state, one.tier][rate]
+            sums[0] += one.is_ms
+            sums[1] += one.would_ms
+    return sorted((_line(key, by_rate) for key, by_rate in parts.items()), key=_order)
+
+
+def _line(key: tuple[str, str, str], by_rate: dict[Decimal | None, list[int]]) -> Line:
+    sides = [[(sums[side], rate) for rate, sums in by_rate.items() if rate is not None] for side in (0, 1)]
+    is_ms, would_ms = (sum(sums[side] for sums in by_rate.values()) for side in (0, 1))
+    return Line(*key, is_ms, would_ms, pricing.cost_usd(sides[0]), pricing.cost_usd(sides[1]))
+
+
+def _order(line: Line) -> tuple[str, int, int]:
+    return line.group, STATES.index(line.state), ("", *TIERS).index(line.tier)
+
+
+def _groups(said: Iterable[Said], group_by: str) -> dict[int | None, str]:
+    """Of each job, and of none, the group that it is in."""
+    ids = {one.job_id for one in said}
+    if group_by == "state":
+        return dict.fromkeys(ids, "")
+    named = {job.pk: job for job in Job.objects.select_related("team").filter(pk__in=[pk for pk in ids if pk is not None])}
+    found: dict[int | None, str] = {
+        pk: job.key if group_by == "job" else job.team.slug if job.team else "(none)" for pk, job in named.items()
+    }
+    return found | {None: UNALLOCATED}
+
+
+def _rates(said: list[Said]) -> list[Decimal | None]:
+    """The rate that held for each."""
+    spans: dict[int, list[GPURate]] = defaultdict(list)
+    for rate in GPURate.objects.filter(gpu_id__in={one.gpu_id for one in said}).order_by("gpu_id", "valid_from"):
+        spans[rate.gpu_id].append(rate)
+    starts = {gpu_id: [rate.valid_from for rate in rates] for gpu_id, rates in spans.items()}
+    return [_rate(spans[one.gpu_id], starts.get(one.gpu_id, []), one.start_ms) for one in said]
+
+
+def _rate(rates: list[GPURate], starts: list[datetime], start_ms: int) -> Decimal | None:
+    at = from_ms(start_ms)
+    place = bisect_right(starts, at) - 1
+    found = rates[place] if place >= 0 else None
+    return found.usd_per_gpu_hour if found is not None and (found.valid_to is None or found.valid_to > at) else None
