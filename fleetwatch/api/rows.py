@@ -72,7 +72,7 @@ def gpu_row(gpu: GPU, figures: Shape) -> Shape:
     }
 
 
-def rate_span(rate: GPURate | Rate) -> Shape:
+def rate_span(rate: GPURate) -> Shape:
     return {
         "usd_per_gpu_hour": float(rate.usd_per_gpu_hour),
         "is_example": rate.is_example,
@@ -82,8 +82,14 @@ def rate_span(rate: GPURate | Rate) -> Shape:
 
 
 def rate_row(rate: Rate) -> Shape:
-    return rate_span(rate) | {
+    return {
         "id": rate.pk,
+        "usd_per_gpu_hour": float(rate.price_per_gpu_hour) if rate.currency == "USD" else None,
+        "price_per_gpu_hour": float(rate.price_per_gpu_hour),
+        "currency": rate.currency,
+        "is_example": rate.is_example,
+        "valid_from": rate.valid_from,
+        "valid_to": rate.valid_to,
         "gpu_model": rate.gpu_model.name if rate.gpu_model else None,
         "node": rate.node.name if rate.node else None,
         "gpu": rate.gpu.uuid if rate.gpu else None,

@@ -275,8 +275,16 @@ class Series(Schema):
     values: dict[str, list[float | None]]
 
 
-class RateRow(RateSpan):
+class RateRow(Schema):
+    """A rate as it was set; usd_per_gpu_hour is null in another currency than USD."""
+
     id: int
+    usd_per_gpu_hour: float | None
+    price_per_gpu_hour: float
+    currency: str
+    is_example: bool
+    valid_from: datetime
+    valid_to: datetime | None
     gpu_model: str | None
     node: str | None
     gpu: str | None

@@ -13,11 +13,10 @@ from fleetwatch.costs.rate_csv import MAX_FAULTS, Fault, RefusedError, Row, read
 from fleetwatch.costs.subjects import BEGINNING, RateError, Subject, find
 from fleetwatch.costs.totals import ZERO, Totals, nothing
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.lib.sql import wait_for_lock
 
 LOOKS_BACK_DAYS = 30
 # field of the service -> column of the file
-_COLUMNS = {"usd_per_gpu_hour": "price", "node_class": "class", "subject": ""}
+_COLUMNS = {"node_class": "class", "subject": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,6 @@ def import_rates(content: bytes, *, now: datetime) -> Imported:
 
     Raises RefusedError with every bad line and field; then nothing was written.
     """
-    wait_for_lock(services.BOOK)
     wanted = _wanted(read(content, zone()))
     new = [each for each in wanted if not _stands(each)]
     faults = [fault for each in new if (fault := _set(each, now)) is not None]
@@ -151,8 +149,8 @@ def _refuse(faults: Sequence[Fault]) -> None:
 def _stands(wanted: _Wanted) -> bool:
     """Whether the book has this very rate."""
     row = wanted.row
-    same = {"usd_per_gpu_hour": row.price, "valid_from": wanted.since, "valid_to": wanted.until, "is_example": False}
-    return wanted.subject.rates.filter(**same).exists()
+    price = {"price_per_gpu_hour": row.price, "currency": row.currency, "is_example": False}
+    return wanted.subject.rates.filter(valid_from=wanted.since, valid_to=wanted.until, **price).exists()
 
 
 def _set(wanted: _Wanted, now: datetime) -> Fault | None:
@@ -164,6 +162,7 @@ def _set(wanted: _Wanted, now: datetime) -> Fault | None:
             valid_from=wanted.since,
             valid_to=wanted.until,
             now=now,
+            currency=row.currency,
             pricing_class=row.pricing_class,
             source=row.source or "imported",
             source_date=row.source_date,

@@ -44,7 +44,8 @@ class Rate(models.Model):
     node_class = models.CharField(max_length=16, blank=True, default="", help_text="of a model's rate: only on nodes of this class")
     region = models.CharField(max_length=63, blank=True, default="", help_text="of a model's rate: only on nodes of this region")
     pricing_class = models.CharField(max_length=16, blank=True, default="", help_text="one of PRICING_CLASSES, or not said")
-    usd_per_gpu_hour = models.DecimalField(max_digits=18, decimal_places=6)
+    price_per_gpu_hour = models.DecimalField(max_digits=18, decimal_places=6, help_text="in its currency")
+    currency = models.CharField(max_length=3, default="USD", help_text="ISO 4217; others than USD are converted by ExchangeRate")
     valid_from = models.DateTimeField()
     valid_to = models.DateTimeField(null=True, help_text="None = still valid")
     is_example = models.BooleanField(default=False, help_text="shipped list price; badged until replaced")
@@ -67,7 +68,7 @@ class Rate(models.Model):
             ),
             models.CheckConstraint(condition=Q(node_class__in=("", *PRICING_CLASSES)), name="a_rate_is_for_a_known_class"),
             models.CheckConstraint(condition=Q(pricing_class__in=("", *PRICING_CLASSES)), name="a_rate_is_of_a_known_class"),
-            models.CheckConstraint(condition=models.Q(usd_per_gpu_hour__gte=0), name="a_rate_is_not_negative"),
+            models.CheckConstraint(condition=Q(price_per_gpu_hour__gte=0), name="a_rate_is_not_negative"),
             models.CheckConstraint(
                 condition=Q(valid_to__isnull=True) | Q(valid_to__gt=F("valid_from")), name="a_rate_ends_after_it_starts"
             ),
@@ -75,6 +76,23 @@ class Rate(models.Model):
             no_overlap("node", name="one_rate_per_node_at_a_time", condition=Q(node__isnull=False)),
             no_overlap("pool", name="one_rate_per_pool_at_a_time", condition=~Q(pool="")),
             no_overlap("gpu_model", "node_class", "region", name="one_rate_per_model_at_a_time", condition=Q(gpu_model__isnull=False)),
+        ]
+
+
+class ExchangeRate(models.Model):
+    """What one unit of a currency is in dollars, from a cut of the ledger on until the currency's next one begins."""
+
+    currency = models.CharField(max_length=3)
+    usd_per_unit = models.DecimalField(max_digits=18, decimal_places=8)
+    valid_from = models.DateTimeField()
+    source = models.CharField(max_length=300, blank=True, default="")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["currency", "valid_from"], name="one_exchange_rate_per_currency_and_moment"),
+            models.CheckConstraint(condition=Q(usd_per_unit__gt=0), name="an_exchange_rate_is_above_zero"),
+            models.CheckConstraint(condition=~Q(currency="USD"), name="dollars_are_not_exchanged"),
         ]
 
 
@@ -99,12 +117,15 @@ class NodePlace(models.Model):
 
 
 class GPURate(models.Model):
-    """A view (migration SQL): which rate holds for which GPU from when to when; most specific wins, spans disjoint."""
+    """A view (migration SQL): which rate holds for which GPU from when to when; most specific wins, spans disjoint.
+
+    The price is in dollars: one in another currency is converted here, once and exactly, by the rate of exchange of its span.
+    """
 
     pk = models.CompositePrimaryKey("gpu", "valid_from")
     gpu = models.ForeignKey("inventory.GPU", on_delete=models.DO_NOTHING, related_name="+")
     rate = models.ForeignKey(Rate, on_delete=models.DO_NOTHING, related_name="+")
-    usd_per_gpu_hour = models.DecimalField(max_digits=18, decimal_places=6)
+    usd_per_gpu_hour = models.DecimalField(max_digits=36, decimal_places=14)
     is_example = models.BooleanField()
     valid_from = models.DateTimeField()
     valid_to = models.DateTimeField(null=True)

@@ -2,7 +2,7 @@
 
 Columns: one of gpu (UUID), node, pool, gpu_model; class and region narrow a model's rate; price (per
 GPU-hour); valid_from and valid_to ("" = open) as dates of the organisation, times with an offset, or
-"beginning"; pricing_class, source, source_date.
+"beginning"; currency ("" = USD), pricing_class, source, source_date.
 """
 
 import csv
@@ -19,7 +19,7 @@ MAX_FAULTS = 100  # told; a file that is wrong in more places is wrong in its fo
 MAX_FIELD = 300
 
 SUBJECTS = ("gpu", "node", "pool", "gpu_model")
-COLUMNS = (*SUBJECTS, "class", "region", "price", "valid_from", "valid_to", "pricing_class", "source", "source_date")
+COLUMNS = (*SUBJECTS, "class", "region", "price", "currency", "valid_from", "valid_to", "pricing_class", "source", "source_date")
 NEEDED = ("price", "valid_from")
 _NO_DATE = "A date like 2026-11-01, please, not {!r}."
 
@@ -54,6 +54,7 @@ class Row:
     node_class: str
     region: str
     price: Decimal
+    currency: str
     valid_from: datetime | None
     valid_to: datetime | None
     pricing_class: str
@@ -147,6 +148,7 @@ def _row(line: int, cells: Mapping[str, str], zone: ZoneInfo) -> Row:
         node_class=cells.get("class", ""),
         region=cells.get("region", ""),
         price=_price(cells.get("price", "")),
+        currency=cells.get("currency", "").upper() or "USD",
         valid_from=_begins(cells.get("valid_from", ""), zone),
         valid_to=_time("valid_to", cells.get("valid_to", ""), zone),
         pricing_class=cells.get("pricing_class", ""),

@@ -9,19 +9,16 @@ import structlog
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
-from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import cuts, tco
+from fleetwatch.costs import exchange, tco
+from fleetwatch.costs.changing import check_moment, write
 from fleetwatch.costs.example_prices import example_price
 from fleetwatch.costs.models import PRICING_CLASSES, Rate
 from fleetwatch.costs.pricing import MICRO_USD, usd
 from fleetwatch.costs.subjects import BEGINNING, RateError, Subject
 from fleetwatch.costs.tco import Component
 from fleetwatch.inventory.models import GPU, GPUModel, Node
-from fleetwatch.ledger.closing import keep_open
 from fleetwatch.ledger.selectors import closed_until
-from fleetwatch.lib.sql import wait_for_lock
 
-BOOK = "costs.rate_book"  # two people who change rates at the same moment do it one after the other
 LONGEST_NAME = 63
 MAX_USD_PER_GPU_HOUR = Decimal(10_000)  # far above any GPU: a higher price is a typing error
 
@@ -33,11 +30,12 @@ log = structlog.get_logger(__name__)
 @transaction.atomic
 def set_rate(
     subject: Subject | GPU | Node | GPUModel,
-    usd_per_gpu_hour: Decimal,
+    price_per_gpu_hour: Decimal,
     *,
     valid_from: datetime,
     now: datetime,
     valid_to: datetime | None = None,
+    currency: str = "USD",
     pricing_class: str = "",
     source: str = "",
     source_date: date | None = None,
@@ -51,11 +49,10 @@ def set_rate(
     Raises RateError for an amount or a moment that can't be, and when an own rate stands
     in the way: that one has to be withdrawn first (withdraw_rate), knowingly.
     """
-    price = _checked_price(usd_per_gpu_hour)
     _check_moments(valid_from, valid_to)
     whom = _checked_subject(Subject.of(subject))
-    wait_for_lock(BOOK)
-    _check_open(valid_from)
+    write(valid_from)
+    price = _checked_price(price_per_gpu_hour, usd_per_unit=exchange.usd_per_unit(currency, valid_from))
     overlapping = whom.rates.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=valid_from))
     if valid_to is not None:
         overlapping = overlapping.filter(valid_from__lt=valid_to)
@@ -64,7 +61,8 @@ def set_rate(
     rate = Rate.objects.create(
         **whom.fields,
         pricing_class=_checked_class(pricing_class or whom.node_class),
-        usd_per_gpu_hour=price,
+        price_per_gpu_hour=price,
+        currency=currency,
         valid_from=valid_from,
         valid_to=valid_to,
         source=source,
@@ -83,8 +81,7 @@ def withdraw_rate(rate: Rate) -> None:
     The dollars of its whole time change: call it only on a person's word.
     Raises RateError where some of that is closed.
     """
-    wait_for_lock(BOOK)
-    _check_open(rate.valid_from)
+    write(rate.valid_from)
     subject = Subject.of_rate(rate)
     _say("rate withdrawn", subject, rate)
     rate.delete()
@@ -102,7 +99,7 @@ def ensure_example_rates(now: datetime) -> dict[str, int]:
     examples = [
         Rate(
             gpu_model=model,
-            usd_per_gpu_hour=price.usd_per_gpu_hour,
+            price_per_gpu_hour=price.usd_per_gpu_hour,
             valid_from=since,
             is_example=True,
             source=price.source,
@@ -132,10 +129,8 @@ def _make_room(standing: Rate, *, valid_from: datetime, valid_to: datetime | Non
             standing.save(force_insert=True)
         return
     if not standing.is_example:
-        raise RateError(
-            f"A rate of {standing.usd_per_gpu_hour} stands from {standing.valid_from:%Y-%m-%d %H:%M} UTC: withdraw it first.",
-            field="valid_from",
-        )
+        price = f"{standing.price_per_gpu_hour} {standing.currency}"
+        raise RateError(f"A rate of {price} stands from {standing.valid_from:%Y-%m-%d %H:%M} UTC: withdraw it first.", field="valid_from")
     if again_from is not None:
         standing.valid_from = again_from
         standing.save(update_fields=["valid_from"])
@@ -143,28 +138,20 @@ def _make_room(standing: Rate, *, valid_from: datetime, valid_to: datetime | Non
         standing.delete()
 
 
-def _check_open(since: datetime) -> None:
-    """Keeps open what is open until the transaction ends. Raises RateError where a change from `since` on reprices a closed month."""
-    keep_open()
-    closed = closed_until()
-    if closed is not None and since < closed:
-        raise RateError(f"All before {closed.astimezone(zone()):%Y-%m-%d} is closed and keeps its dollars.", field="valid_from")
-
-
 def _say(event: str, subject: Subject, rate: Rate) -> None:
     """Logs it once it is true: a dry run is taken back."""
-    facts = {"rate": rate.pk, "subject": subject.name, "usd_per_gpu_hour": str(rate.usd_per_gpu_hour)}
+    facts = {"rate": rate.pk, "subject": subject.name, "price": f"{rate.price_per_gpu_hour} {rate.currency}"}
     transaction.on_commit(partial(log.info, event, valid_from=rate.valid_from.isoformat(), **facts))
 
 
-def _checked_price(amount: Decimal) -> Decimal:
+def _checked_price(amount: Decimal, *, usd_per_unit: Decimal) -> Decimal:
     if not amount.is_finite():
-        raise RateError(f"{amount} is no price.", field="usd_per_gpu_hour")
-    if not 0 <= amount <= MAX_USD_PER_GPU_HOUR:
-        raise RateError(f"A GPU-hour costs 0 to {MAX_USD_PER_GPU_HOUR} dollars, not {amount}.", field="usd_per_gpu_hour")
+        raise RateError(f"{amount} is no price.", field="price")
+    if not 0 <= amount <= MAX_USD_PER_GPU_HOUR / usd_per_unit:
+        raise RateError(f"A GPU-hour costs 0 to {MAX_USD_PER_GPU_HOUR} dollars, not {amount}.", field="price")
     price = usd(amount)
     if price != amount:
-        raise RateError(f"{amount} is finer than a millionth of a dollar ({MICRO_USD}).", field="usd_per_gpu_hour")
+        raise RateError(f"{amount} is finer than a millionth ({MICRO_USD}).", field="price")
     return price
 
 
@@ -176,11 +163,11 @@ def _checked_components(components: Sequence[Component], whole: Decimal) -> list
 
 
 def _check_moments(valid_from: datetime, valid_to: datetime | None) -> None:
-    organisation_zone = zone()
-    for field, moment in (("valid_from", valid_from), ("valid_to", valid_to)):
-        if moment is not None and not cuts.is_cut(moment, organisation_zone):
-            raise RateError(f"A rate changes on a full UTC hour or at midnight in {organisation_zone.key}, not at {moment}.", field=field)
-    if valid_to is not None and valid_to <= valid_from:
+    check_moment(valid_from, field="valid_from")
+    if valid_to is None:
+        return
+    check_moment(valid_to, field="valid_to")
+    if valid_to <= valid_from:
         raise RateError("A rate has to end after it begins.", field="valid_to")
 
 

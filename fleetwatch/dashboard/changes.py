@@ -16,8 +16,9 @@ from fleetwatch.accounts.models import User
 from fleetwatch.accounts.selectors import organisation, zone
 from fleetwatch.alerts import services as alerts
 from fleetwatch.alerts.models import Rule
+from fleetwatch.costs import exchange
 from fleetwatch.costs import services as costs
-from fleetwatch.costs.models import Rate
+from fleetwatch.costs.models import ExchangeRate, Rate
 from fleetwatch.costs.subjects import KINDS, Subject, find
 from fleetwatch.dashboard import numbers
 from fleetwatch.ingest import tokens
@@ -33,7 +34,8 @@ Post = Mapping[str, str]
 MAX_TTL_DAYS = 366
 NO_SUBJECT = "Choose a GPU model, a pool or a node, or name one: node gpu-07."
 # field of the service -> of the form
-RATE_FIELDS = {"usd_per_gpu_hour": "usd", "valid_from": "since", "pool": "named"}
+RATE_FIELDS = {"price": "usd", "valid_from": "since", "pool": "named"}
+EXCHANGE_FIELDS = {"usd_per_unit": "usd", "valid_from": "since"}
 
 
 class RefusedError(Exception):
@@ -79,16 +81,18 @@ class Asked:
 def set_rate(asked: Asked) -> Done:
     subject = _rate_subject(asked)
     try:
-        amount = Decimal(asked.text("usd", needed="How many dollars per GPU-hour?").removeprefix("$"))
+        amount = Decimal(asked.text("usd", needed="How much per GPU-hour?").removeprefix("$"))
     except InvalidOperation:
         raise RefusedError({"usd": "A number of dollars, please, like 2.49."}) from None
+    currency = asked.text("currency").upper() or exchange.USD
     source = asked.text("source") or "set by hand"
     try:
         valid_from = read_since(asked.text("since"), asked.now)
-        costs.set_rate(subject, amount, valid_from=valid_from, now=asked.now, source=source[:300])
+        costs.set_rate(subject, amount, valid_from=valid_from, now=asked.now, currency=currency, source=source[:300])
     except costs.RateError as error:
         raise RefusedError({RATE_FIELDS.get(error.field, error.field): str(error)}) from error
-    return Done(f"{subject.name} costs {numbers.usd(amount)} per GPU-hour {_from_then_on(valid_from)}")
+    price = numbers.usd(amount) if currency == exchange.USD else f"{amount:f} {currency}"
+    return Done(f"{subject.name} costs {price} per GPU-hour {_from_then_on(valid_from)}")
 
 
 def withdraw_rate(asked: Asked) -> Done:
@@ -98,6 +102,28 @@ def withdraw_rate(asked: Asked) -> Done:
     except costs.RateError as error:
         raise RefusedError({"": str(error)}) from error
     return Done("The rate was withdrawn; the one before it holds again.")
+
+
+def set_exchange_rate(asked: Asked) -> Done:
+    currency = asked.text("currency", needed="Which currency?").upper()
+    try:
+        amount = Decimal(asked.text("usd", needed="How many dollars is one?").removeprefix("$"))
+        valid_from = read_since(asked.text("since"), asked.now)
+        exchange.set_exchange_rate(currency, amount, valid_from=valid_from, now=asked.now, source=asked.text("source") or "set by hand")
+    except InvalidOperation:
+        raise RefusedError({"usd": "A number of dollars, please, like 1.0842."}) from None
+    except costs.RateError as error:
+        raise RefusedError({EXCHANGE_FIELDS.get(error.field, error.field): str(error)}) from error
+    return Done(f"One {currency} is ${amount:f} {_from_then_on(valid_from)}")
+
+
+def withdraw_exchange_rate(asked: Asked) -> Done:
+    rate = get_object_or_404(ExchangeRate, pk=asked.number("id", low=1, high=2**31))
+    try:
+        exchange.withdraw_exchange_rate(rate)
+    except costs.RateError as error:
+        raise RefusedError({"": str(error)}) from error
+    return Done("The exchange rate was withdrawn; the one before it holds again.")
 
 
 def _rate_subject(asked: Asked) -> Subject:
@@ -259,6 +285,8 @@ def set_rule(asked: Asked) -> Done:
 CHANGES: dict[str, Callable[[Asked], Done]] = {
     "rate": set_rate,
     "rate-withdraw": withdraw_rate,
+    "exchange": set_exchange_rate,
+    "exchange-withdraw": withdraw_exchange_rate,
     "channel": create_channel,
     "channel-edit": update_channel,
     "channel-test": test_channel,

@@ -52,7 +52,7 @@ def a_rate(
     subject = (
         {"node": Node.objects.get(name=node)} if node else {"gpu": only} if only else {"pool": pool} if pool else {"gpu_model": gpu.model}
     )
-    return Rate.objects.create(usd_per_gpu_hour=Decimal(usd), valid_from=valid_from, created_at=HOUR, **subject, **fields)
+    return Rate.objects.create(price_per_gpu_hour=Decimal(usd), valid_from=valid_from, created_at=HOUR, **subject, **fields)
 
 
 def a_place(

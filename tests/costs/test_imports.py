@@ -28,7 +28,7 @@ def faults(content):
 
 
 def book():
-    return list(Rate.objects.order_by("valid_from", "pk").values_list("usd_per_gpu_hour", "valid_from", "valid_to"))
+    return list(Rate.objects.order_by("valid_from", "pk").values_list("price_per_gpu_hour", "valid_from", "valid_to"))
 
 
 def test_a_file_sets_rates_of_every_kind_of_subject():
@@ -37,7 +37,7 @@ def test_a_file_sets_rates_of_every_kind_of_subject():
 
     assert import_rates(content.encode(), now=NOW) == Imported(set=4, stood=0)
 
-    found = Rate.objects.order_by("usd_per_gpu_hour").values_list(
+    found = Rate.objects.order_by("price_per_gpu_hour").values_list(
         "gpu__uuid", "node__name", "pool", "gpu_model__name", "node_class", "region"
     )
     assert list(found) == [

@@ -31,13 +31,14 @@ def test_each_line_is_a_rate():
             node_class="spot",
             region="eu-1",
             price=Decimal("2.10"),
+            currency="USD",
             valid_from=datetime(2026, 10, 31, 23, tzinfo=UTC),
             valid_to=datetime(2026, 11, 30, 23, tzinfo=UTC),
             pricing_class="reserved",
             source="contract 7",
             source_date=date(2026, 10, 20),
         ),
-        Row(3, "gpu_model", "L4", "", "", Decimal("0.5"), None, None, "", "", None),
+        Row(3, "gpu_model", "L4", "", "", Decimal("0.5"), "USD", None, None, "", "", None),
     ]
 
 

@@ -60,8 +60,8 @@ def test_k_times_the_price_is_k_times_the_dollars():
     an_entry(gpu, "useful", 1_234_567)
     once = totals(DAY).cost_usd
 
-    rate.usd_per_gpu_hour *= 3
-    rate.save(update_fields=["usd_per_gpu_hour"])
+    rate.price_per_gpu_hour *= 3
+    rate.save(update_fields=["price_per_gpu_hour"])
 
     assert usd(totals(DAY).cost_usd) == usd(once * 3)
 

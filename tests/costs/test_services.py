@@ -18,7 +18,7 @@ MAY, JUNE, JULY = (datetime(2026, month, 1, tzinfo=UTC) for month in (5, 6, 7))
 
 
 def spans():
-    return [(rate.usd_per_gpu_hour, rate.valid_from, rate.valid_to) for rate in Rate.objects.order_by("valid_from")]
+    return [(rate.price_per_gpu_hour, rate.valid_from, rate.valid_to) for rate in Rate.objects.order_by("valid_from")]
 
 
 def test_a_new_rate_closes_the_one_before():
@@ -100,7 +100,7 @@ def test_or_at_the_organisations_midnight():
 def test_a_price_that_can_not_be_is_refused(amount):
     with pytest.raises(RateError) as refused:
         set_rate(a_gpu().model, Decimal(amount), valid_from=MAY, now=NOW)
-    assert refused.value.field == "usd_per_gpu_hour"
+    assert refused.value.field == "price"
 
 
 @pytest.mark.parametrize("end", [MAY, MAY - timedelta(hours=1)])
@@ -110,7 +110,7 @@ def test_a_rate_has_to_end_after_it_begins(end):
 
 
 def test_free_of_charge_is_a_price():
-    assert set_rate(a_gpu().model, Decimal(0), valid_from=MAY, now=NOW).usd_per_gpu_hour == 0
+    assert set_rate(a_gpu().model, Decimal(0), valid_from=MAY, now=NOW).price_per_gpu_hour == 0
 
 
 def test_a_model_first_seen_gets_its_example_price_once():
@@ -120,7 +120,7 @@ def test_a_model_first_seen_gets_its_example_price_once():
     assert ensure_example_rates(NOW) == {"created": 1}
     assert ensure_example_rates(NOW) == {"created": 0}
     rate = Rate.objects.get()
-    assert (rate.usd_per_gpu_hour, rate.valid_from, rate.valid_to, rate.is_example) == (Decimal("3.99"), BEGINNING, None, True)
+    assert (rate.price_per_gpu_hour, rate.valid_from, rate.valid_to, rate.is_example) == (Decimal("3.99"), BEGINNING, None, True)
     assert "Lambda" in rate.source
     assert rate.source_date is not None
 
@@ -155,7 +155,7 @@ def test_each_known_model_has_its_own_example_price(model, price):
     a_gpu(model=model)
     ensure_example_rates(NOW)
 
-    assert Rate.objects.get().usd_per_gpu_hour == Decimal(price)
+    assert Rate.objects.get().price_per_gpu_hour == Decimal(price)
 
 
 @pytest.mark.parametrize(

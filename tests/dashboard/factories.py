@@ -48,7 +48,7 @@ def gpu(on: Node, *, index: int = 0, now: datetime = NOW, hours: int = 24, **fie
 def rate(usd: str = "2.00", *, model: GPUModel | None = None, **fields: Any) -> Rate:
     valid_from = datetime(2026, 1, 1, tzinfo=UTC)
     defaults = {"valid_from": valid_from, "created_at": valid_from, "is_example": False}
-    return Rate.objects.create(gpu_model=model or gpu_model(), usd_per_gpu_hour=Decimal(usd), **defaults | fields)
+    return Rate.objects.create(gpu_model=model or gpu_model(), price_per_gpu_hour=Decimal(usd), **defaults | fields)
 
 
 def job(key: str = "slurm/della/4711", *, name: str = "train", user: str = "ann", team: str = "nlp", **fields: Any) -> Job:

@@ -100,7 +100,7 @@ def test_what_was_worked_out_is_booked_with_its_parts(admin):
     )
 
     rate = Rate.objects.get()
-    assert (rate.gpu_model, f"{rate.usd_per_gpu_hour:f}", rate.pricing_class, rate.node_class) == (model, "1.275000", "owned", "")
+    assert (rate.gpu_model, f"{rate.price_per_gpu_hour:f}", rate.pricing_class, rate.node_class) == (model, "1.275000", "owned", "")
     assert [part["name"] for part in rate.components] == ["capital", "energy", "rack", "network", "staff"]
     assert "costs $1.28 per GPU-hour as owned" in page
     assert "$280,320 a server ÷ 8 GPUs ÷ 4 years" in page

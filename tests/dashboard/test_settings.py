@@ -8,7 +8,7 @@ from django.test import Client
 from fleetwatch.accounts.models import ApiToken, Organisation
 from fleetwatch.accounts.services import authenticate_api_token
 from fleetwatch.alerts.models import Rule
-from fleetwatch.costs.models import Rate
+from fleetwatch.costs.models import ExchangeRate, Rate
 from fleetwatch.dashboard import changes
 from fleetwatch.ingest import tokens
 from fleetwatch.ingest.models import AgentToken, EnrollmentToken
@@ -74,7 +74,7 @@ def test_a_rate_is_set_from_this_hour_on(admin):
 
     assert response["Location"] == "/settings#rates"
     rate = Rate.objects.get()
-    assert (rate.usd_per_gpu_hour, rate.valid_from, rate.source, rate.is_example) == (Decimal("2.49"), factories.NOW, "contract 7", False)
+    assert (rate.price_per_gpu_hour, rate.valid_from, rate.source, rate.is_example) == (Decimal("2.49"), factories.NOW, "contract 7", False)
 
 
 def test_a_rate_of_a_node_can_hold_from_a_day_of_the_organisations_zone(admin):
@@ -170,9 +170,41 @@ def test_a_subject_that_can_not_be_is_said_at_its_field(admin, sent, sentence):
 
 def test_a_pool_with_a_hostile_name_is_text(admin):
     factories.gpu(factories.node())
-    Rate.objects.create(pool="<script>alert(1)</script>", usd_per_gpu_hour=1, valid_from=factories.NOW, created_at=factories.NOW)
+    Rate.objects.create(pool="<script>alert(1)</script>", price_per_gpu_hour=1, valid_from=factories.NOW, created_at=factories.NOW)
 
     assert "pool &lt;script&gt;" in text_of(admin.get("/settings"))
+
+
+def test_a_price_in_another_currency_needs_an_exchange_rate_and_is_shown_in_its_own(admin):
+    model = factories.gpu(factories.node()).model
+    price = {"subject": f"model:{model.name}", "usd": "2.50", "currency": "eur"}
+
+    refused = admin.post("/settings/rate", price)
+    assert (refused.status_code, "Nobody said what one &#x27;EUR&#x27; is in dollars" in text_of(refused)) == (422, True)
+    told = admin.post("/settings/exchange", {"currency": "EUR", "usd": "1.1", "since": "beginning"}, follow=True)
+    assert "One EUR is $1.1 from the beginning" in text_of(told)
+    page = text_of(admin.post("/settings/rate", price, follow=True))
+    assert "H100 SXM costs 2.50 EUR per GPU-hour" in page
+    assert "<b>2.500000 EUR</b>" in page
+    kept = admin.post("/settings/exchange-withdraw", {"id": ExchangeRate.objects.get().pk})
+    assert (kept.status_code, "Prices in EUR need it" in text_of(kept)) == (422, True)
+
+
+@pytest.mark.parametrize(
+    ("sent", "sentence"),
+    [
+        ({"currency": "EURO"}, "A currency has three letters"),
+        ({"usd": "much"}, "A number of dollars"),
+        ({"since": "soon"}, "A date, please"),
+    ],
+)
+def test_a_wrong_exchange_rate_is_said_at_its_field(admin, sent, sentence):
+    factories.gpu(factories.node())
+
+    response = admin.post("/settings/exchange", {"currency": "EUR", "usd": "1.1"} | sent)
+
+    assert response.status_code == 422
+    assert f'<p class="error" role="alert">{sentence}' in text_of(response)
 
 
 def test_a_withdrawn_rate_is_gone(admin):

@@ -139,7 +139,7 @@ def test_a_change_makes_a_new_version_of_what_changed_and_the_old_one_stays():
     big, _ = a_fleet()
     computed()
 
-    Rate.objects.filter(gpu_model=big.model).update(usd_per_gpu_hour=5)
+    Rate.objects.filter(gpu_model=big.model).update(price_per_gpu_hour=5)
     computed(now=NOW + HOUR)
 
     first, second = Report.objects.filter(kind="statement", subject="nlp").order_by("version")

@@ -30,7 +30,7 @@ def filled():
     gpu = GPU.objects.create(uuid="GPU-1", node=node, model=GPUModel.objects.create(name="H100 SXM"))
     job = Job.objects.create(key="slurm/della/1", user="Zoë <script>")
     Allocation.objects.create(gpu=gpu, job=job, source="slurm", share=None, asserted=[(0, 10), (20, 30)])
-    Rate.objects.create(node=node, usd_per_gpu_hour=Decimal("3.141593"), valid_from=NOW, created_at=NOW)
+    Rate.objects.create(node=node, price_per_gpu_hour=Decimal("3.141593"), valid_from=NOW, created_at=NOW)
     User.objects.create_user("ann", password="a-long-password-1")
     partitions.ensure_for(LONG_AGO)
     with connection.cursor() as cursor:

@@ -6,11 +6,17 @@
 -- Again: safe, it only reads. The tests on parameters are constants to the planner: it folds them away.
 WITH change AS (
     -- of everybody's price, and of that of nodes whose labels put them elsewhere
-    SELECT NULL AS node_id, moment
+    SELECT NULL::bigint AS node_id, moment
     FROM costs_rate
     CROSS JOIN LATERAL unnest(ARRAY[valid_from, valid_to]) AS change (moment)
     WHERE moment > %(start)s
       AND moment < %(end)s
+    UNION ALL
+    SELECT NULL, valid_from
+    FROM costs_exchangerate
+    WHERE valid_from > %(start)s
+      AND valid_from < %(end)s
+      AND currency IN (SELECT currency FROM costs_rate)
     UNION ALL
     SELECT node_id, valid_from
     FROM costs_nodeplace

@@ -17,7 +17,7 @@ from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts.models import Rule
 from fleetwatch.costs import book
-from fleetwatch.costs.models import PRICING_CLASSES, Rate
+from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Rate
 from fleetwatch.costs.subjects import Subject
 from fleetwatch.dashboard import changes
 from fleetwatch.dashboard.install import install_command
@@ -36,6 +36,7 @@ REPEATED = {"channel": "kind", "channel-edit": "id", "rule": "id"}
 # form -> the section it stands in
 SECTIONS = {
     "rate": "rates",
+    "exchange": "rates",
     "channel": "channels",
     "agent": "agents",
     "enrollment": "agents",
@@ -96,6 +97,7 @@ def _page(
         "gpu_models": GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name"),
         "pools": book.pools()[:MAX_CHOICES],
         "nodes": Node.objects.order_by("name")[:MAX_CHOICES],
+        "exchange_rates": ExchangeRate.objects.order_by("currency", "-valid_from")[:MAX_RATES],
         "regions": book.regions(),
         "classes": PRICING_CLASSES,
         "transports": notify.transports(),
