@@ -116,6 +116,17 @@ class NodePlace(models.Model):
         ]
 
 
+class Region(models.Model):
+    """What is known of the place that nodes name by their label `region`; None = not known."""
+
+    name = models.CharField(max_length=63, unique=True, blank=True, help_text='"" = nodes that name none')
+    pue = models.DecimalField(max_digits=6, decimal_places=3, help_text="energy at the meter ÷ energy of the machines")
+    usd_per_kwh = models.DecimalField(max_digits=12, decimal_places=6, null=True)
+    g_per_kwh = models.DecimalField(max_digits=10, decimal_places=3, null=True, help_text="grams of CO2 equivalents per kWh of the grid")
+    source = models.CharField(max_length=300, blank=True, default="")
+    source_date = models.DateField(null=True)
+
+
 class GPURate(models.Model):
     """A view (migration SQL): which rate holds for which GPU from when to when; most specific wins, spans disjoint.
 

@@ -16,7 +16,7 @@ from fleetwatch.accounts.models import User
 from fleetwatch.accounts.selectors import organisation, zone
 from fleetwatch.alerts import services as alerts
 from fleetwatch.alerts.models import Rule
-from fleetwatch.costs import exchange
+from fleetwatch.costs import exchange, sites
 from fleetwatch.costs import services as costs
 from fleetwatch.costs.models import ExchangeRate, Rate
 from fleetwatch.costs.subjects import KINDS, Subject, find
@@ -124,6 +124,28 @@ def withdraw_exchange_rate(asked: Asked) -> Done:
     except costs.RateError as error:
         raise RefusedError({"": str(error)}) from error
     return Done("The exchange rate was withdrawn; the one before it holds again.")
+
+
+def set_region(asked: Asked) -> Done:
+    name = asked.text("region")
+    numbers_of = {field: _decimal(asked, field) for field in ("pue", "usd_per_kwh", "g_per_kwh")}
+    pue = numbers_of.pop("pue")
+    if pue is None:
+        raise RefusedError({"pue": "The energy at the meter by that of the machines, please, like 1.3."})
+    try:
+        sites.set_region(name, pue=pue, **numbers_of, source=asked.text("source"), source_date=asked.now.date())
+    except costs.RateError as error:
+        raise RefusedError({error.field: str(error)}) from error
+    return Done(f"Energy in {name or 'no named region'} is counted with that; earlier periods too.")
+
+
+def _decimal(asked: Asked, field: str) -> Decimal | None:
+    """The field as a number, None where it is empty. Raises RefusedError."""
+    text = asked.text(field).removeprefix("$")
+    try:
+        return Decimal(text) if text else None
+    except InvalidOperation:
+        raise RefusedError({field: "A number, please, like 1.3."}) from None
 
 
 def _rate_subject(asked: Asked) -> Subject:
@@ -285,6 +307,7 @@ def set_rule(asked: Asked) -> Done:
 CHANGES: dict[str, Callable[[Asked], Done]] = {
     "rate": set_rate,
     "rate-withdraw": withdraw_rate,
+    "region": set_region,
     "exchange": set_exchange_rate,
     "exchange-withdraw": withdraw_exchange_rate,
     "channel": create_channel,

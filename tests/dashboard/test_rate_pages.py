@@ -161,3 +161,28 @@ def test_free_capacity_is_spread_on_the_waste_page_only_when_asked_for(admin):
     assert '<span title="$4.000000">$4.00</span>' in page
     for query in ("group=team&free=<b>", "group=node&free=even"):
         assert "With free" not in text_of(admin.get(f"/waste?{query}"))
+
+
+def test_a_node_tells_its_energy_price_and_carbon_once_its_region_is_set(admin):
+    gpu = factories.gpu(factories.node())
+    entry = factories.entry(gpu, hours_ago=3)
+    assert 'id="energy"' not in text_of(admin.get("/nodes/node-001"))
+    entry.energy_j = 3_600_000.0
+    entry.save()
+
+    assert "no price per kWh is set" in text_of(admin.get("/nodes/node-001"))
+    admin.post("/settings/region", {"region": "", "pue": "1.25", "usd_per_kwh": "0.20", "g_per_kwh": "400", "source": "<b>meter</b>"})
+    page = text_of(admin.get("/nodes/node-001"))
+    assert "1.25 kWh" in page
+    assert "500 g CO₂e, 400 g a kWh (&lt;b&gt;meter&lt;/b&gt;)" in page
+    assert "$0.25" in page
+
+
+@pytest.mark.parametrize(
+    ("sent", "sentence"),
+    [({"pue": "0.5"}, "A number from 1 to 5"), ({"g_per_kwh": "x"}, "A number, please"), ({"pue": ""}, "The energy at the meter")],
+)
+def test_a_region_that_can_not_be_is_said_at_its_field(admin, sent, sentence):
+    response = admin.post("/settings/region", {"region": "eu", "pue": "1.3"} | sent)
+
+    assert response.status_code == 422

@@ -320,7 +320,7 @@ BUDGETS = {
     "/": 40,
     "/now": 18,
     "/fleet": 16,
-    "/nodes/node-001": 24,
+    "/nodes/node-001": 26,
     "/gpus/GPU-node-001-0": 20,
     "/jobs": 16,
     "/jobs/slurm/della/1000": 22,

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET
 
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.selectors import Scope, Totals
+from fleetwatch.costs.sites import energy_of_node
 from fleetwatch.costs.totals import nothing
 from fleetwatch.dashboard import agents, install, maps, selectors, words
 from fleetwatch.dashboard.charts import METRICS
@@ -75,12 +76,14 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
     bands = selectors.bands([gpu.pk for gpu in gpus], period.interval)
     groups = [group for group in costs.totals_by(period.interval, "job", scope=scope) if group.key][:TOP_JOBS]
     jobs = selectors.jobs_by_key(group.key for group in groups)
+    total = costs.totals(period.interval, scope=scope)
     context = {
         "node": found,
-        "totals": costs.totals(period.interval, scope=scope),
+        "totals": total,
         "gpus": [GPULine(gpu, by_gpu.get(gpu.uuid, nothing()), bands[gpu.pk]) for gpu in gpus],
         "jobs": [(jobs.get(group.key), group) for group in groups],
         "agent": _agent(found),
+        "energy": energy_of_node(found, period.interval, total),
         "late": telemetry.late(found.pk),
         "unread": agents.unread_of((_label(gpu), gpu.unread) for gpu in gpus if gpu.retired_ms is None),
         "events": HealthEvent.objects.filter(node=found).select_related("gpu").order_by("-at_ms")[:EVENTS],

@@ -17,7 +17,7 @@ from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts.models import Rule
 from fleetwatch.costs import book
-from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Rate
+from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Rate, Region
 from fleetwatch.costs.subjects import Subject
 from fleetwatch.dashboard import changes
 from fleetwatch.dashboard.install import install_command
@@ -37,6 +37,7 @@ REPEATED = {"channel": "kind", "channel-edit": "id", "rule": "id"}
 SECTIONS = {
     "rate": "rates",
     "exchange": "rates",
+    "region": "rates",
     "channel": "channels",
     "agent": "agents",
     "enrollment": "agents",
@@ -99,6 +100,7 @@ def _page(
         "nodes": Node.objects.order_by("name")[:MAX_CHOICES],
         "exchange_rates": ExchangeRate.objects.order_by("currency", "-valid_from")[:MAX_RATES],
         "regions": book.regions(),
+        "sites": Region.objects.order_by("name"),
         "classes": PRICING_CLASSES,
         "transports": notify.transports(),
         "channels": channels,

@@ -18,7 +18,7 @@ from fleetwatch.reports.waste import to_csv
 GROUPS = {"team": "Team", "user": "User", "job": "Job", "node": "Node", "gpu_model": "GPU model"}
 MAX_LINES = 200
 PAYERS = ("team", "user")  # over whom free capacity can be spread
-SPREAD = {OWN_LINE: "Its own line", PROPORTIONAL: "In proportion", EVEN: "Evenly"}
+SPREAD = {OWN_LINE: "Free apart", PROPORTIONAL: "Free in proportion", EVEN: "Free evenly"}
 
 
 @require_GET

@@ -1,0 +1,101 @@
+"""Energy, its price and its carbon: joules that were read become kilowatt-hours at the meter, dollars and grams. Pure.
+
+Operation only: nothing of how the machines were made. What the GPUs draw is read by NVML; the rest of the server is not in it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from fleetwatch.costs.pricing import EXACT
+from fleetwatch.costs.tco import AVERAGE_PUE
+
+JOULES_PER_KWH = 3_600_000
+
+# Grams of CO2 equivalents per kWh generated in 2023, over the life cycle, by ISO 3166 code.
+# Ember, through Our World in Data, "Carbon intensity of electricity generation" (read 21 November 2026).
+EXAMPLE_G_PER_KWH = {
+    "AT": 111, "AU": 549, "BE": 138, "BR": 98, "CA": 170, "CN": 582, "DE": 381,
+    "DK": 152, "FI": 79, "FR": 56, "IE": 291, "IN": 713, "NO": 30,
+}  # fmt: skip
+EXAMPLE_SOURCE = "Ember 2023, average of the country"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What holds in a region; None = not known. `is_example` = a country's average, not set by anybody here."""
+
+    region: str
+    pue: Decimal = AVERAGE_PUE
+    usd_per_kwh: Decimal | None = None
+    g_per_kwh: Decimal | None = None
+    source: str = ""
+    is_example: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """What GPUs drew. `gpu_kwh` is None where nobody read joules; `coverage` is the share of GPU time in which somebody did.
+
+    Dollars and grams are those of the regions where the price or the grid is known; what is
+    missing of them is told in kWh, at the meter. None = known of nothing.
+    """
+
+    gpu_kwh: Decimal | None
+    coverage: float | None
+    meter_kwh: Decimal | None
+    usd: Decimal | None
+    unpriced_kwh: Decimal
+    co2e_g: Decimal | None
+    unknown_grid_kwh: Decimal
+    sites: tuple[Site, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """GPU time at a site, and the joules that were read in `read_ms` of it."""
+
+    site: Site
+    energy_j: float | None
+    read_ms: int
+    capacity_ms: int
+
+
+def energy_of(parts: Iterable[Drawn]) -> Energy:
+    """The parts together."""
+    told = list(parts)
+    read = [(part.site, _kwh(part.energy_j)) for part in told if part.energy_j is not None]
+    at_meter = [(site, EXACT.multiply(kwh, site.pue)) for site, kwh in read]
+    priced = [(site.usd_per_kwh, kwh) for site, kwh in at_meter if site.usd_per_kwh is not None]
+    known = [(site.g_per_kwh, kwh) for site, kwh in at_meter if site.g_per_kwh is not None]
+    capacity_ms = sum(part.capacity_ms for part in told)
+    meter_kwh = _sum(kwh for _, kwh in at_meter)
+    return Energy(
+        gpu_kwh=_sum(kwh for _, kwh in read) if read else None,
+        coverage=sum(part.read_ms for part in told) / capacity_ms if capacity_ms else None,
+        meter_kwh=meter_kwh if read else None,
+        usd=_sum(EXACT.multiply(price, kwh) for price, kwh in priced) if priced else None,
+        unpriced_kwh=EXACT.subtract(meter_kwh, _sum(kwh for _, kwh in priced)),
+        co2e_g=_sum(EXACT.multiply(grams, kwh) for grams, kwh in known) if known else None,
+        unknown_grid_kwh=EXACT.subtract(meter_kwh, _sum(kwh for _, kwh in known)),
+        sites=tuple(sorted({site for site, _ in read}, key=lambda site: site.region)),
+    )
+
+
+def example_site(region: str) -> Site:
+    """A region that nobody described: the average PUE, and the grid where the region is the code of a known country."""
+    grams = EXAMPLE_G_PER_KWH.get(region.upper())
+    if grams is None:
+        return Site(region, is_example=True)
+    return Site(region, g_per_kwh=Decimal(grams), source=EXAMPLE_SOURCE, is_example=True)
+
+
+def _kwh(energy_j: float) -> Decimal:
+    return EXACT.divide(Decimal(repr(energy_j)), Decimal(JOULES_PER_KWH))
+
+
+def _sum(amounts: Iterable[Decimal]) -> Decimal:
+    total = Decimal(0)
+    for amount in amounts:
+        total = EXACT.add(total, amount)
+    return total

@@ -1,0 +1,83 @@
+"""Energy, its price and its carbon: None where not read, coverage beside it, each hour at its node's region of then."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from fleetwatch.costs.energy import EXAMPLE_SOURCE, Drawn, Site, energy_of, example_site
+from fleetwatch.costs.models import Region
+from fleetwatch.costs.selectors import totals
+from fleetwatch.costs.sites import energy, energy_of_node, set_region
+from fleetwatch.costs.subjects import RateError
+from fleetwatch.costs.totals import Scope
+from fleetwatch.lib.intervals import Interval
+from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_place, an_entry
+
+DAY = Interval(HOUR, HOUR + timedelta(hours=8))
+KWH = 3_600_000.0
+HOME = Site("eu", pue=Decimal("1.25"), usd_per_kwh=Decimal("0.20"), g_per_kwh=Decimal(400))
+
+
+def test_kilowatt_hours_become_dollars_and_grams_at_the_meter():
+    found = energy_of([Drawn(HOME, 2 * KWH, 3 * HOUR_MS, 4 * HOUR_MS)])
+
+    assert (found.gpu_kwh, found.meter_kwh, found.usd, found.co2e_g) == (2, Decimal("2.5"), Decimal("0.5"), 1000)
+    assert (found.coverage, found.unpriced_kwh, found.unknown_grid_kwh, found.sites) == (0.75, 0, 0, (HOME,))
+
+
+def test_what_nobody_read_is_none_and_not_zero():
+    found = energy_of([Drawn(HOME, None, 0, HOUR_MS)])
+
+    assert (found.gpu_kwh, found.meter_kwh, found.usd, found.co2e_g, found.coverage) == (None, None, None, None, 0.0)
+    assert energy_of([]).coverage is None
+
+
+def test_where_a_price_or_a_grid_is_not_known_the_rest_is_told_in_kilowatt_hours():
+    away = Site("x", pue=Decimal(2))
+
+    found = energy_of([Drawn(HOME, KWH, 1, 1), Drawn(away, KWH, 1, 1)])
+
+    assert (found.usd, found.unpriced_kwh, found.co2e_g, found.unknown_grid_kwh) == (Decimal("0.25"), 2, 500, 2)
+
+
+def test_a_region_that_is_a_countrys_code_has_its_average_grid_as_an_example():
+    assert (example_site("de").g_per_kwh, example_site("de").source, example_site("de").is_example) == (381, EXAMPLE_SOURCE, True)
+    assert (example_site("moon").g_per_kwh, example_site("moon").pue) == (None, Decimal("1.56"))
+
+
+@pytest.mark.django_db
+def test_each_hour_counts_where_its_node_was_then():
+    gpu = a_gpu(node="gpu-01")
+    job = a_job()
+    a_place("gpu-01", region="eu", valid_to=HOUR + timedelta(hours=2))
+    a_place("gpu-01", region="fr", valid_from=HOUR + timedelta(hours=2))
+    set_region("eu", pue=Decimal("1.25"), usd_per_kwh=Decimal("0.2"), g_per_kwh=Decimal(400))
+    for hour in range(3):
+        an_entry(gpu, start=HOUR + timedelta(hours=hour), energy_j=KWH, job=job if hour else None)
+    an_entry(gpu, start=HOUR + timedelta(hours=3))
+
+    found = energy(DAY)
+
+    # two hours in eu, one in fr: 1.56 x 56 g
+    assert (found.gpu_kwh, found.meter_kwh, found.coverage) == (3, Decimal("4.06"), 0.75)
+    assert (found.usd, found.co2e_g) == (Decimal("0.5"), 1000 + Decimal("87.36"))
+    assert energy_of_node(gpu.node, DAY, totals(DAY)) == found
+    first = Interval(HOUR, HOUR + timedelta(hours=2))
+    assert energy_of_node(gpu.node, first, totals(first)) == energy(first)
+    assert energy(DAY, scope=Scope(job=job.key)).gpu_kwh == 2
+    assert energy(DAY, scope=Scope(node="moon")).gpu_kwh is None
+
+
+@pytest.mark.django_db
+def test_a_region_is_replaced_and_its_bounds_are_kept():
+    set_region("eu", pue=Decimal("1.25"), usd_per_kwh=None, g_per_kwh=None)
+    set_region("eu", pue=Decimal("1.3"), usd_per_kwh=Decimal(0), g_per_kwh=Decimal("0.5"))
+
+    assert list(Region.objects.values_list("pue", "usd_per_kwh", "g_per_kwh")) == [(Decimal("1.3"), 0, Decimal("0.5"))]
+    for wrong in ({"pue": Decimal("0.99")}, {"pue": Decimal("NaN")}, {"usd_per_kwh": Decimal(-1)}, {"g_per_kwh": Decimal(3001)}):
+        with pytest.raises(RateError) as refused:
+            set_region("eu", **{"pue": Decimal(1), "usd_per_kwh": None, "g_per_kwh": None} | wrong)
+        assert refused.value.field in wrong
+    with pytest.raises(RateError, match="at most 63"):
+        set_region("x\n", pue=Decimal(1), usd_per_kwh=None, g_per_kwh=None)
