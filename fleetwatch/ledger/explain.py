@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from fleetwatch.ledger.tally import Label
 from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, from_ms, to_ms
 from fleetwatch.telemetry import retention
 
+HOUR = timedelta(hours=1)
 MAX_SPAN_MS = 6 * HOUR_MS  # 2,160 windows of ten seconds
 
 
@@ -172,8 +173,17 @@ def _rule(judged: Judged, atom: int, row: int, parts: list[Part]) -> list[str]:
     return words
 
 
-def newest(interval: Interval) -> Interval:
-    """The newest part of the interval that can be explained at once, from a clock hour on."""
+def newest(gpu: GPU, interval: Interval, *, job_id: int | None = None, state: str | None = None) -> Interval:
+    """The newest part of the interval that can be explained at once and has something to explain, from a clock hour on."""
     if interval.duration_ms <= MAX_SPAN_MS:
         return interval
-    return Interval(max(interval.start, from_ms(-(-(to_ms(interval.end) - MAX_SPAN_MS) // HOUR_MS) * HOUR_MS)), interval.end)
+    end = min(interval.end, _last(gpu, interval, job_id=job_id, state=state) + HOUR)
+    return Interval(max(interval.start, from_ms(-(-(to_ms(end) - MAX_SPAN_MS) // HOUR_MS) * HOUR_MS)), end)
+
+
+def _last(gpu: GPU, interval: Interval, *, job_id: int | None, state: str | None) -> datetime:
+    """The last clock hour of the interval with an entry; its end where there is none."""
+    told = Entry.objects.filter(gpu_id__in=_family(gpu), start__gte=floor_hour(interval.start), start__lt=interval.end)
+    told = told if job_id is None else told.filter(job_id=job_id)
+    last = (told if state is None else told.filter(state=state)).order_by("start").values_list("start", flat=True).last()
+    return floor_hour(interval.end if last is None else last)

@@ -46,7 +46,7 @@ def test_htmx_gets_the_fragment_alone(reader, gpu):
 
 
 def test_a_long_period_is_explained_by_its_newest_hours(reader, gpu):
-    assert "the newest 6 hours of the period" in reader.get(f"/explain?gpu={gpu.uuid}&range=7d").content.decode()
+    assert "the newest 6 hours of it in the period" in reader.get(f"/explain?gpu={gpu.uuid}&range=7d").content.decode()
 
 
 def test_pages_that_show_the_figure_lead_to_it(reader, gpu):

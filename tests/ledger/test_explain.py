@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import explain, states
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
@@ -131,10 +132,21 @@ def test_six_hours_at_once_and_no_millisecond_more():
 
 
 def test_the_newest_hours_of_a_longer_period():
+    post(Sender().batch(T0, *[BUSY] * 60, **JOB))
+    gpu = GPU.objects.get()
     whole = Interval(START - timedelta(days=1, minutes=5), START + timedelta(minutes=5))
 
-    assert explain.newest(whole) == Interval(START - timedelta(hours=5), START + timedelta(minutes=5))
-    assert explain.newest(ALL) == ALL
+    assert explain.newest(gpu, whole) == Interval(START - timedelta(hours=5), START + timedelta(minutes=5))
+    assert explain.newest(gpu, ALL) == ALL
+
+
+def test_the_newest_hours_are_those_with_something_to_explain():
+    post(Sender().batch(T0, *[BUSY] * 60, **JOB))
+    gpu, job_id = GPU.objects.get(), Job.objects.get().pk
+    week = Interval(START - timedelta(days=4), START + timedelta(days=3))
+
+    assert explain.newest(gpu, week, job_id=job_id) == Interval(START - timedelta(hours=5), START + timedelta(hours=1))
+    assert explain.newest(gpu, week, state="idle") == Interval(week.end - timedelta(hours=6), week.end)
 
 
 def test_an_instance_is_told_without_its_parent():

@@ -65,8 +65,8 @@ def explained(request: HttpRequest) -> HttpResponse:
     key, state = request.GET.get("job", ""), request.GET.get("state", "")
     job = get_object_or_404(Job, key=key) if key else None
     period = read_period(request, default="1h")
-    interval = explain.newest(period.interval)
     job_id, only = None if job is None else job.pk, state if state in STATES else None
+    interval = explain.newest(gpu, period.interval, job_id=job_id, state=only)
     lines = priced(explain.rows(gpu, interval, job_id=job_id, state=only))
     found = alike(explain.stretches(gpu, interval, job_id=job_id, state=only))
     jobs = Job.objects.in_bulk({one.job_id for one in found if one.job_id is not None})
@@ -74,6 +74,7 @@ def explained(request: HttpRequest) -> HttpResponse:
         "gpu": gpu,
         "job": job,
         "interval": interval,
+        "asked": [moment.isoformat(timespec="minutes") for moment in (interval.start, interval.end)],
         "is_cut": interval != period.interval,
         "is_final": explain.is_final(interval, period.now),
         "lines": lines,
