@@ -347,10 +347,18 @@ def histories(draw):
 numbers = iter(range(1_000_000))
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+def forget_the_example_before():
+    """At the start, not the end: Hypothesis breaks off an example where its random numbers run out."""
+    for model in (Entry, Run, Adjustment, ClosedMonth):
+        model.objects.all().delete()
+    Node.objects.update(last_ms=None)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(histories(), st.randoms(use_true_random=False))
 def test_entries_and_adjustments_end_as_what_an_open_ledger_says(history, random):
-    number = next(numbers)
+    forget_the_example_before()
+    number, frozen = next(numbers), None
     is_open, is_closed = Sender(f"open-{number}"), Sender(f"closed-{number}")
     for start, says, keys in history:
         store(is_open.batch(start, *says, **keys), now=NOW)
@@ -377,6 +385,3 @@ def test_entries_and_adjustments_end_as_what_an_open_ledger_says(history, random
     if ClosedMonth.objects.exists():
         assert [row for row in ledger(is_closed.node) if row[1] < END] == frozen
     assert balanced()
-    for model in (Entry, Run, Adjustment, ClosedMonth):
-        model.objects.all().delete()
-    Node.objects.update(last_ms=None)
