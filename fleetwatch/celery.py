@@ -5,7 +5,7 @@ import warnings
 
 from celery import Celery
 from celery.platforms import SecurityWarning
-from celery.signals import worker_process_init
+from celery.signals import worker_process_init, worker_ready
 from django.db import connections
 from django.db.backends.postgresql.base import DatabaseWrapper
 
@@ -62,3 +62,9 @@ def forget_the_parents_pool(**_: object) -> None:
     for connection in connections.all(initialized_only=True):
         if isinstance(connection, DatabaseWrapper):
             connection.close_pool()
+
+
+@worker_ready.connect  # type: ignore[untyped-decorator]
+def say_that_the_worker_lives(**_: object) -> None:
+    """Beat asks for the first time after a whole interval: /readyz need not wait so long."""
+    app.send_task("fleetwatch.operations.tasks.beat_worker", expires=30)
