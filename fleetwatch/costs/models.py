@@ -96,6 +96,49 @@ class ExchangeRate(models.Model):
         ]
 
 
+class Commitment(models.Model):
+    """So many GPUs of a model paid for over [valid_from, valid_to), used or not.
+
+    It prices nothing in the ledger, which rates do: it adds what was paid for GPUs that were not there (docs/money.md).
+    Narrowed to nodes of one pool, class or region, as their labels say it.
+    """
+
+    name = models.CharField(max_length=100, help_text="the contract, for people")
+    gpu_model = models.ForeignKey("inventory.GPUModel", on_delete=models.PROTECT, related_name="commitments")
+    pool = models.CharField(max_length=63, blank=True, default="")
+    node_class = models.CharField(max_length=16, blank=True, default="")
+    region = models.CharField(max_length=63, blank=True, default="")
+    gpus = models.PositiveIntegerField()
+    price_per_gpu_hour = models.DecimalField(
+        max_digits=18, decimal_places=6, null=True, help_text="in its currency; None = paid by the month"
+    )
+    amount_per_month = models.DecimalField(
+        max_digits=24,
+        decimal_places=6,
+        null=True,
+        help_text="for all of its GPUs, in its currency; part of a month = its share of the month's hours",
+    )
+    currency = models.CharField(max_length=3, default="USD", help_text="ISO 4217; others than USD are converted by ExchangeRate")
+    valid_from = models.DateTimeField()
+    valid_to = models.DateTimeField(null=True, help_text="None = open")
+    source = models.CharField(max_length=300, blank=True, default="")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(gpus__gt=0), name="a_commitment_is_for_some_gpus"),
+            models.CheckConstraint(
+                condition=Q(price_per_gpu_hour__gte=0, amount_per_month__isnull=True)
+                | Q(price_per_gpu_hour__isnull=True, amount_per_month__gte=0),
+                name="a_commitment_has_one_price",
+            ),
+            models.CheckConstraint(condition=Q(node_class__in=("", *PRICING_CLASSES)), name="a_commitment_is_for_a_known_class"),
+            models.CheckConstraint(
+                condition=Q(valid_to__isnull=True) | Q(valid_to__gt=F("valid_from")), name="a_commitment_ends_after_it_starts"
+            ),
+        ]
+
+
 class NodePlace(models.Model):
     """Pool, class and region of a node over [valid_from, valid_to), as its labels said; "" = they did not.
 

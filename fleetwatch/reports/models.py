@@ -68,3 +68,73 @@ class ReportPart(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "kind", "subject"], name="one_part_per_run_and_subject")]
+
+
+class Invoice(models.Model):
+    """What a provider billed for a month, as its file said. One stands per month and issuer: another replaces it knowingly."""
+
+    month = models.CharField(max_length=7, help_text="2026-10")
+    issuer = models.CharField(max_length=100, blank=True, default="", help_text="who sent it, as the file names it")
+    digest = models.CharField(max_length=64, help_text="SHA-256 of the file: the same one is taken once")
+    form = models.CharField(max_length=16, help_text="csv, focus")
+    file_name = models.CharField(max_length=200, blank=True, default="")
+    currency = models.CharField(max_length=3, default="USD")
+    usd_per_unit = models.DecimalField(max_digits=18, decimal_places=8, help_text="of the currency, at the month's beginning")
+    rows = models.PositiveIntegerField(help_text="rows of the file; rows of one kind are one line")
+    imported_at = models.DateTimeField()
+    imported_by = models.CharField(max_length=150, blank=True, default="")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["month", "issuer"], name="one_invoice_per_month_and_issuer")]
+
+
+class InvoiceLine(models.Model):
+    """The rows of an invoice that name the same SKU, region, kind of charge and GPU model, summed."""
+
+    invoice = models.ForeignKey(Invoice, on_delete=models.CASCADE, related_name="lines")
+    line = models.PositiveIntegerField(help_text="of the file, where its first row stands")
+    sku = models.CharField(max_length=200, blank=True, default="")
+    region = models.CharField(max_length=63, blank=True, default="")
+    category = models.CharField(max_length=16, default="Usage", help_text="as FOCUS: Usage, Purchase, Tax, Credit, Adjustment")
+    gpu_model = models.CharField(max_length=100, blank=True, default="", help_text="as the file names it; empty = by its SKU (InvoiceSKU)")
+    description = models.CharField(max_length=300, blank=True, default="")
+    hours = models.DecimalField(max_digits=30, decimal_places=9, null=True, help_text="as billed; None = not by the hour")
+    gpus_per_hour = models.PositiveIntegerField(null=True, help_text="GPUs that one billed hour is of; None = by its SKU")
+    amount = models.DecimalField(max_digits=36, decimal_places=12, help_text="in the invoice's currency")
+
+
+class InvoiceSKU(models.Model):
+    """What a provider's SKU is: a GPU model, and how many of it one billed hour is of."""
+
+    sku = models.CharField(max_length=200, unique=True)
+    gpu_model = models.ForeignKey("inventory.GPUModel", on_delete=models.CASCADE, related_name="+")
+    gpus_per_hour = models.PositiveIntegerField(default=1)
+
+
+class InvoiceAdjustment(models.Model):
+    """A line of a month's reconciliation that somebody booked: dollars alone, signed, beside the ledger's and never spread.
+
+    It is a line of the month `booked_in`: the invoice's, or the running one where that is closed.
+    """
+
+    month = models.CharField(max_length=7, help_text="the invoice's")
+    booked_in = models.CharField(max_length=7, help_text="the month whose reports have the line")
+    key = models.CharField(max_length=300, help_text="which line of the reconciliation (reconciling.py)")
+    label = models.CharField(max_length=300)
+    hours_usd = models.DecimalField(max_digits=24, decimal_places=6)
+    unobserved_usd = models.DecimalField(max_digits=24, decimal_places=6)
+    rate_usd = models.DecimalField(max_digits=24, decimal_places=6)
+    other_usd = models.DecimalField(max_digits=24, decimal_places=6, help_text="of lines that are not matched")
+    reason = models.CharField(max_length=300)
+    booked_at = models.DateTimeField()
+    booked_by = models.CharField(max_length=150)
+    withdrawn_at = models.DateTimeField(null=True)
+    withdrawn_by = models.CharField(max_length=150, blank=True, default="")
+
+    class Meta:
+        indexes = [
+            # read by: the month's reports
+            models.Index(fields=["booked_in"], name="invoice_booking_by_month"),
+            # read by: the month's reconciliation, for which booked counts as said
+            models.Index(fields=["month"], name="invoice_booking_by_invoice"),
+        ]
