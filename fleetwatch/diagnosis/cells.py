@@ -1,0 +1,261 @@
+"""Five-minute figures of a node's GPUs, from its windows and host samples. Pure numpy.
+
+What detectors judge are longer windows made of these cells: means weigh by what was
+observed, sums add up, so that a cell is computed once however often it is looked at.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleetwatch.diagnosis import lows
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+CELL_MS = 300_000
+
+# Means over the observed time in which the column was read; the names are the wire's (docs/wire.md).
+MEANS = (
+    "util_mean", "util_zero_fraction", "util_low_fraction", "util_high_fraction", "util_p5", "util_cycle_s", "util_cycle_cv",
+    "spin_fraction", "memory_used_bytes", "power_w", "gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active",
+    "fp64_active", "fp32_active", "fp16_active", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s",
+    "encoder_ratio", "decoder_ratio", "temperature_c", "throttle_thermal_ratio", "throttle_power_ratio", "process_count",
+    "process_sm_ratio", "job_cpu_ratio", "job_main_thread_ratio", "job_io_read_bytes_s", "job_cores", "job_workers",
+)  # fmt: skip
+MAXIMA = ("util_max", "memory_used_bytes", "power_max_w", "pcie_tx_bytes_s", "process_count")
+MINIMA = ("util_p5", "memory_used_bytes")
+SUMS = ("util_dips",)
+# Of the node: every GPU of it has the same.
+HOST_MEANS = (
+    "cpu_ratio", "iowait_ratio", "cpu_psi_ratio", "io_psi_ratio",
+    "disk_read_bytes_s", "disk_write_bytes_s", "nic_rx_bytes_s", "nic_tx_bytes_s",
+)  # fmt: skip
+# What else a cell has, beside `host_` + HOST_MEANS, `<column>_max` and `<column>_min`.
+SEEN_MS = "seen_ms"  # observed milliseconds; 0 where nothing was
+CLOCK_RATIO = "clock_ratio"  # SM clock by its maximum, while utilisation is above BUSY
+WINDOW_LOW = "window_low_ratio"  # share of time in windows whose mean utilisation is below LOW
+MEMORY_DROPS = "memory_drops"  # falls of used memory by MEMORY_DROP of the GPU's from one window to the next
+PEERS = ("peer_n", "peer_x", "peer_m", "peer_xx", "peer_mm", "peer_xm")  # sums that make the correlation with the job's other GPUs
+
+BUSY = 0.5  # utilisation from which a clock says something of the work
+MEMORY_DROP = 0.2  # of the GPU's memory (domain: allocation sawtooth)
+
+
+class Windows(Protocol):
+    """Windows sorted by GPU and start (telemetry.frames.Frame is one); NaN = not read."""
+
+    @property
+    def gpu_id(self) -> Ints: ...
+    @property
+    def start_ms(self) -> Ints: ...
+    @property
+    def end_ms(self) -> Ints: ...
+    @property
+    def observed_ms(self) -> Ints: ...
+    @property
+    def columns(self) -> Mapping[str, Floats]: ...
+
+
+class HostSamples(Protocol):
+    """Host samples sorted by start (telemetry.frames.HostFrame is one); NaN = not read."""
+
+    @property
+    def start_ms(self) -> Ints: ...
+    @property
+    def columns(self) -> Mapping[str, Floats]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Figures of GPUs x cells from `start_ms` (on a five-minute boundary, UTC) on; NaN = not read there."""
+
+    gpu_ids: Ints
+    start_ms: int
+    figures: Mapping[str, Floats]
+
+    @property
+    def count(self) -> int:
+        """Cells per GPU."""
+        return int(self.figures[SEEN_MS].shape[1])
+
+
+COLUMNS = tuple(dict.fromkeys([*MEANS, *MAXIMA, *MINIMA, *SUMS, *lows.COLUMNS, "sm_clock_hz", "sm_clock_max_hz"]))
+
+
+def cells(
+    windows: Windows,
+    host: HostSamples,
+    *,
+    gpu_ids: Sequence[int],
+    start_ms: int,
+    count: int,
+    memory_bytes: Mapping[int, float | None],
+    groups: Sequence[Sequence[int]],
+) -> Cells:
+    """Figures of these GPUs in `count` cells from `start_ms` on; windows count where they start.
+
+    Windows before start_ms only tell whether a pause had begun. `memory_bytes` is each GPU's
+    total, None = not known. `groups` are GPUs that one job holds together; one of a group
+    of its own has no peers.
+    """
+    at = _Places.of(windows, gpu_ids=gpu_ids, start_ms=start_ms, count=count)
+    figures: dict[str, Floats] = {SEEN_MS: at.total(windows.observed_ms.astype(np.float64))}
+    figures |= at.means({name: _column(windows, name) for name in MEANS}, windows.observed_ms)
+    figures |= {f"{name}_max": at.extreme(_column(windows, name), np.maximum) for name in MAXIMA}
+    figures |= {f"{name}_min": at.extreme(_column(windows, name), np.minimum) for name in MINIMA}
+    figures |= {name: at.total_read(_column(windows, name)) for name in SUMS}
+    figures |= at.means({CLOCK_RATIO: _clock_ratio(windows), WINDOW_LOW: _is_low(windows)}, windows.observed_ms)
+    figures[MEMORY_DROPS] = at.total_read(_memory_drops(windows, memory_bytes))
+    figures |= _pauses(windows, at, start_ms=start_ms)
+    figures |= {name: at.total_read(values) for name, values in _peers(windows, groups).items()}
+    figures |= _host_figures(host, start_ms=start_ms, shape=(len(gpu_ids), count))
+    return Cells(np.asarray(gpu_ids, dtype=np.int64), start_ms, figures)
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where each window's figures go: position of (GPU, cell) in a flat array, -1 = nowhere."""
+
+    place_of_window: Ints
+    shape: tuple[int, int]
+    rows: Ints  # the windows that have a place, by place
+    starts: Ints  # of each place's first window within `rows`
+    found: Ints  # the places that have windows, ascending
+
+    @classmethod
+    def of(cls, windows: Windows, *, gpu_ids: Sequence[int], start_ms: int, count: int) -> "_Places":
+        order = np.argsort(np.asarray(gpu_ids, dtype=np.int64))
+        known = np.asarray(gpu_ids, dtype=np.int64)[order]
+        if len(known) == 0:
+            none = np.zeros(0, dtype=np.int64)
+            return cls(np.full(len(windows.gpu_id), -1, dtype=np.int64), (0, count), none, none, none)
+        nearest = np.minimum(np.searchsorted(known, windows.gpu_id), len(known) - 1)
+        cell = (windows.start_ms - start_ms) // CELL_MS
+        inside = (known[nearest] == windows.gpu_id) & (cell >= 0) & (cell < count) & (windows.observed_ms > 0)
+        place = np.where(inside, order[nearest] * count + cell, -1)
+        rows = np.flatnonzero(inside)
+        rows = rows[np.argsort(place[rows], kind="stable")]
+        is_first = np.diff(place[rows], prepend=-1) != 0
+        return cls(place, (len(known), count), rows, np.flatnonzero(is_first), place[rows][is_first])
+
+    @property
+    def size(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    def place(self, values: Floats) -> Floats:
+        """A flat array of all places as GPUs x cells."""
+        return values.reshape(self.shape)
+
+    def means(self, columns: Mapping[str, Floats], weight: Ints) -> dict[str, Floats]:
+        """Per column the mean by weight over the windows in which it was read."""
+        if len(self.rows) == 0:
+            return {name: self._spread(np.zeros(0)) for name in columns}
+        values = np.stack([column[self.rows] for column in columns.values()], axis=1)
+        is_read = ~np.isnan(values)
+        by = is_read * weight[self.rows, None].astype(np.float64)
+        sums = np.add.reduceat(np.where(is_read, values, 0.0) * by, self.starts, axis=0)
+        total = np.add.reduceat(by, self.starts, axis=0)
+        mean = np.divide(sums, total, out=np.full_like(sums, np.nan), where=total > 0)
+        return {name: self._spread(mean[:, number]) for number, name in enumerate(columns)}
+
+    def total(self, values: Floats) -> Floats:
+        """Sums per place; 0 where no window is."""
+        flat = np.zeros(self.size)
+        if len(self.rows):
+            flat[self.found] = np.add.reduceat(values[self.rows], self.starts)
+        return flat.reshape(self.shape)
+
+    def total_read(self, values: Floats) -> Floats:
+        """Sums per place of what was read; NaN where nothing was."""
+        if len(self.rows) == 0:
+            return self._spread(np.zeros(0))
+        here = values[self.rows]
+        is_read = ~np.isnan(here)
+        sums = np.add.reduceat(np.where(is_read, here, 0.0), self.starts)
+        return self._spread(np.where(np.add.reduceat(is_read, self.starts) > 0, sums, np.nan))
+
+    def extreme(self, values: Floats, ufunc: np.ufunc) -> Floats:
+        """Largest (np.maximum) or smallest (np.minimum) value read per place; NaN where none was."""
+        if len(self.rows) == 0:
+            return self._spread(np.zeros(0))
+        passing = np.fmax if ufunc is np.maximum else np.fmin  # these pass NaN over
+        return self._spread(passing.reduceat(values[self.rows], self.starts))
+
+    def _spread(self, values: Floats) -> Floats:
+        flat = np.full(self.size, np.nan)
+        flat[self.found] = values
+        return flat.reshape(self.shape)
+
+
+def _pauses(windows: Windows, at: _Places, *, start_ms: int) -> dict[str, Floats]:
+    """lows.FIGURES; onsets as seconds since their cell began: small numbers stay exact when they are packed."""
+    figures = {name: at.place(values) for name, values in lows.of(windows, at.place_of_window, at.size).items()}
+    cell_starts_s = (start_ms + np.arange(at.shape[1]) * CELL_MS) / 1000
+    return figures | {name: figures[name] - cell_starts_s for name in (lows.FIRST_ONSET, lows.LAST_ONSET)}
+
+
+def _column(windows: Windows, name: str) -> Floats:
+    found = windows.columns.get(name)
+    return np.full(len(windows.gpu_id), np.nan) if found is None else found
+
+
+def _clock_ratio(windows: Windows) -> Floats:
+    ceiling = _column(windows, "sm_clock_max_hz")
+    ratio = np.divide(_column(windows, "sm_clock_hz"), ceiling, out=np.full(len(ceiling), np.nan), where=ceiling > 0)
+    return np.where(_column(windows, "util_mean") > BUSY, ratio, np.nan)
+
+
+def _is_low(windows: Windows) -> Floats:
+    util = _column(windows, "util_mean")
+    return np.where(np.isnan(util), np.nan, (util < lows.LOW).astype(np.float64))
+
+
+def _memory_drops(windows: Windows, memory_bytes: Mapping[int, float | None]) -> Floats:
+    used = _column(windows, "memory_used_bytes")
+    if len(used) == 0:
+        return used
+    ids, rows = np.unique(windows.gpu_id, return_inverse=True)
+    total = np.array([memory_bytes.get(int(gpu)) or np.nan for gpu in ids], dtype=np.float64)[rows]
+    fall = np.concatenate([[np.nan], used[:-1] - used[1:]])
+    fall[np.concatenate([[True], windows.gpu_id[1:] != windows.gpu_id[:-1]])] = np.nan
+    return np.where(np.isnan(used) | np.isnan(total), np.nan, np.where(fall >= MEMORY_DROP * total, 1.0, 0.0))
+
+
+def _peers(windows: Windows, groups: Sequence[Sequence[int]]) -> dict[str, Floats]:
+    """Per window what sums to the correlation of its utilisation with the mean of its group's others at that start."""
+    util = _column(windows, "util_mean")
+    others = np.full(len(util), np.nan)
+    for group in groups:
+        rows = np.flatnonzero(np.isin(windows.gpu_id, np.asarray(group)) & ~np.isnan(util))
+        if len(group) < 2 or len(rows) == 0:
+            continue
+        _, moment = np.unique(windows.start_ms[rows], return_inverse=True)
+        members = np.bincount(moment)[moment]
+        total = np.bincount(moment, weights=util[rows])[moment]
+        has_others = members > 1
+        others[rows[has_others]] = (total - util[rows])[has_others] / (members - 1)[has_others]
+    x = np.where(np.isnan(others), np.nan, util)
+    count = np.where(np.isnan(others), np.nan, 1.0)
+    return dict(zip(PEERS, (count, x, others, x * x, others * others, x * others), strict=True))
+
+
+def _host_figures(host: HostSamples, *, start_ms: int, shape: tuple[int, int]) -> dict[str, Floats]:
+    """Means of the node's samples, by the cell in which they start; the same for all GPUs."""
+    cell = (host.start_ms - start_ms) // CELL_MS
+    inside = (cell >= 0) & (cell < shape[1])
+    figures = {}
+    for name in HOST_MEANS:
+        values = host.columns.get(name)
+        mean = np.full(shape[1], np.nan)
+        if values is not None:
+            use = inside & ~np.isnan(values)
+            number = np.bincount(cell[use], minlength=shape[1])
+            total = np.bincount(cell[use], weights=values[use], minlength=shape[1])
+            np.divide(total, number, out=mean, where=number > 0)
+        figures[f"host_{name}"] = np.broadcast_to(mean, shape)
+    return figures

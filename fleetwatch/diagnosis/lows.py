@@ -1,0 +1,118 @@
+"""Long pauses: stretches of low utilisation of five seconds and more, joined over windows. Pure numpy."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+LOW = 0.10  # utilisation below which a GPU pauses (the wire's util_low_fraction)
+LONG_S = 5.0  # a shorter pause is a step's own rhythm
+WHOLE = 0.9  # share of a window from which it is one pause from end to end
+SAME_MS = 1_000  # windows this close follow each other
+
+COLUMNS = ("util_mean", "util_longest_low_s", "util_low_fraction", "util_dips")
+
+LOW_S = "long_low_s"  # seconds of long pauses
+ONSETS = "long_onsets"  # how many began
+FIRST_ONSET = "long_first_onset_s"  # seconds since the epoch
+LAST_ONSET = "long_last_onset_s"
+INTERVALS = "long_interval_s"  # sum of the times from onset to onset within the cell
+INTERVALS_SQUARED = "long_interval_s2"
+LONGEST = "long_longest_s"  # the longest pause that ended here or still goes on
+FIGURES = (LOW_S, ONSETS, FIRST_ONSET, LAST_ONSET, INTERVALS, INTERVALS_SQUARED, LONGEST)
+
+
+class Windows(Protocol):
+    """Windows sorted by GPU and start; NaN = not read."""
+
+    @property
+    def gpu_id(self) -> Ints: ...
+    @property
+    def start_ms(self) -> Ints: ...
+    @property
+    def end_ms(self) -> Ints: ...
+    @property
+    def columns(self) -> Mapping[str, Floats]: ...
+
+
+def of(windows: Windows, place: Ints, size: int) -> dict[str, Floats]:
+    """FIGURES per place (a flat array of `size`); NaN where no window with a place tells of utilisation.
+
+    `place` is each window's; -1 = only context. Onsets are NaN where none is.
+    """
+    low_s, is_known = _low_seconds(windows)
+    is_long = low_s >= LONG_S
+    continues = _continues(windows, low_s, is_long)
+    onset = is_long & ~continues
+    seconds = windows.start_ms / 1000
+    here = place >= 0
+    figures = {
+        LOW_S: _sums(np.where(is_long, low_s, 0.0), place, here & is_known, size),
+        ONSETS: _sums(onset.astype(np.float64), place, here & is_known, size),
+        LONGEST: _maxima(_so_far(low_s, continues), place, here & is_long, size),
+    }
+    return figures | _intervals(place[onset & here], seconds[onset & here], size)
+
+
+def _low_seconds(windows: Windows) -> tuple[Floats, Mask]:
+    """Seconds of each window's longest pause, and whether utilisation was read at all."""
+    length_s = (windows.end_ms - windows.start_ms) / 1000
+    nan = np.full(len(length_s), np.nan)
+    mean = windows.columns.get("util_mean", nan)
+    longest = windows.columns.get("util_longest_low_s", nan)
+    # without the driver's buffer a window is a pause or it is not
+    low_s = np.where(np.isnan(longest), np.where(mean < LOW, length_s, 0.0), longest)
+    return low_s, ~np.isnan(longest) | ~np.isnan(mean)
+
+
+def _continues(windows: Windows, low_s: Floats, is_long: Mask) -> Mask:
+    """Whether a window's pause goes on from the window before it: one of the two is all pause, or neither dips beside it."""
+    count = len(low_s)
+    if count == 0:
+        return np.zeros(0, dtype=bool)
+    length_s = (windows.end_ms - windows.start_ms) / 1000
+    is_whole = low_s >= WHOLE * length_s
+    dips = np.nan_to_num(windows.columns.get("util_dips", np.zeros(count)))
+    continues = np.zeros(count, dtype=bool)
+    follows = (windows.gpu_id[1:] == windows.gpu_id[:-1]) & (np.abs(windows.start_ms[1:] - windows.end_ms[:-1]) <= SAME_MS)
+    joined = is_whole[1:] | is_whole[:-1] | (dips[1:] + dips[:-1] <= 1)
+    continues[1:] = is_long[1:] & is_long[:-1] & follows & joined
+    return continues
+
+
+def _so_far(low_s: Floats, continues: Mask) -> Floats:
+    """Seconds of each pause up to and with its window."""
+    total = np.cumsum(low_s)
+    before = np.where(~continues, total - low_s, -np.inf)
+    return total - np.maximum.accumulate(before) if len(total) else total
+
+
+def _sums(values: Floats, place: Ints, use: Mask, size: int) -> Floats:
+    count = np.bincount(place[use], minlength=size)
+    return np.where(count > 0, np.bincount(place[use], weights=values[use], minlength=size), np.nan)
+
+
+def _maxima(values: Floats, place: Ints, use: Mask, size: int) -> Floats:
+    found = np.zeros(size)
+    np.maximum.at(found, place[use], values[use])
+    return found
+
+
+def _intervals(place: Ints, seconds: Floats, size: int) -> dict[str, Floats]:
+    """Of onsets, sorted by GPU and time: the first and last of each place, and the times between."""
+    first, last = np.full(size, np.nan), np.full(size, np.nan)
+    first[place[::-1]] = seconds[::-1]
+    last[place] = seconds
+    same = place[1:] == place[:-1]
+    between = np.where(same, np.diff(seconds), 0.0)
+    return {
+        FIRST_ONSET: first,
+        LAST_ONSET: last,
+        INTERVALS: np.bincount(place[1:], weights=between, minlength=size),
+        INTERVALS_SQUARED: np.bincount(place[1:], weights=between * between, minlength=size),
+    }

@@ -1,0 +1,164 @@
+"""Five-minute cells: what they say of windows, worked out by hand."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from fleetwatch.diagnosis import cells, lows
+
+START = 1_790_000_100_000 // cells.CELL_MS * cells.CELL_MS
+
+
+@dataclass
+class Windows:
+    gpu_id: np.ndarray
+    start_ms: np.ndarray
+    end_ms: np.ndarray
+    observed_ms: np.ndarray
+    columns: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass
+class Host:
+    start_ms: np.ndarray
+    columns: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+NO_HOST = Host(np.zeros(0, dtype=np.int64))
+
+
+def windows(*, gpus: int = 1, first_ms: int = START, **columns: list[float]) -> Windows:
+    """10-second windows of GPUs 1, 2, …: each column's values by GPU, then by time."""
+    count = len(next(iter(columns.values()))) // gpus
+    start = np.tile(first_ms + 10_000 * np.arange(count), gpus)
+    return Windows(
+        np.repeat(np.arange(1, gpus + 1), count),
+        start,
+        start + 10_000,
+        np.full(len(start), 10_000),
+        {name: np.array(values, dtype=float) for name, values in columns.items()},
+    )
+
+
+def made(found: Windows, *, gpus: int = 1, count: int = 1, groups=(), memory=None, host=NO_HOST) -> dict[str, np.ndarray]:
+    ids = list(range(1, gpus + 1))
+    return cells.cells(found, host, gpu_ids=ids, start_ms=START, count=count, memory_bytes=memory or {}, groups=groups).figures
+
+
+def test_a_mean_is_over_the_windows_in_which_the_column_was_read_by_their_observed_time():
+    found = windows(util_mean=[1.0, 0.5, np.nan])
+    found.observed_ms = np.array([10_000, 5_000, 10_000])
+
+    figures = made(found)
+
+    assert figures["util_mean"][0, 0] == pytest.approx((1.0 * 10 + 0.5 * 5) / 15)
+    assert figures[cells.SEEN_MS][0, 0] == 25_000
+
+
+def test_what_nobody_read_is_nan_and_a_cell_without_windows_has_seen_nothing():
+    figures = made(windows(util_mean=[0.4]), count=2)
+
+    assert np.isnan(figures["sm_active"]).all()
+    assert figures[cells.SEEN_MS].tolist() == [[10_000, 0]]
+    assert np.isnan(figures["util_mean"][0, 1])
+
+
+def test_a_window_belongs_to_the_cell_in_which_it_starts():
+    found = windows(first_ms=START + cells.CELL_MS - 10_000, util_mean=[0.2, 0.8])
+
+    assert made(found, count=2)["util_mean"].tolist() == [[0.2, 0.8]]
+
+
+def test_extremes_pass_over_what_was_not_read():
+    figures = made(windows(util_p5=[0.5, np.nan, 0.3], util_max=[np.nan, 0.7, 0.9]))
+
+    assert figures["util_p5_min"][0, 0] == 0.3
+    assert figures["util_max_max"][0, 0] == 0.9
+
+
+def test_a_clock_says_something_only_while_the_gpu_works():
+    figures = made(windows(util_mean=[0.9, 0.5], sm_clock_hz=[1.0e9, 0.2e9], sm_clock_max_hz=[2.0e9, 2.0e9]))
+
+    assert figures[cells.CLOCK_RATIO][0, 0] == 0.5
+
+
+@pytest.mark.parametrize(("fall", "drops"), [(19, 0), (20, 1), (21, 1)])
+def test_a_fall_of_memory_counts_from_a_fifth_of_the_gpus_on(fall, drops):
+    found = windows(memory_used_bytes=[80.0, 80.0 - fall])
+
+    assert made(found, memory={1: 100.0})[cells.MEMORY_DROPS][0, 0] == drops
+
+
+def test_gpus_of_one_job_are_compared_with_the_others_at_the_same_moment():
+    found = windows(gpus=3, util_mean=[1.0, 0.0, 0.8, 0.2, 0.6, 0.4])
+
+    figures = made(found, gpus=3, groups=[[1, 2, 3]])
+
+    assert figures["peer_n"][:, 0].tolist() == [2, 2, 2]
+    assert figures["peer_m"][0, 0] == pytest.approx((0.8 + 0.6) / 2 + (0.2 + 0.4) / 2)
+
+
+def test_a_gpu_alone_has_no_peers():
+    assert np.isnan(made(windows(util_mean=[0.5]), groups=[[1]])["peer_n"]).all()
+
+
+def test_the_hosts_figures_are_the_same_for_all_its_gpus():
+    host = Host(np.array([START, START + 10_000]), {"io_psi_ratio": np.array([0.2, 0.4])})
+
+    figures = made(windows(gpus=2, util_mean=[1.0, 1.0]), gpus=2, host=host)
+
+    assert figures["host_io_psi_ratio"][:, 0].tolist() == pytest.approx([0.3, 0.3])
+
+
+def lowly(*longest: float, dips: list[float] | None = None, first_ms: int = START) -> Windows:
+    """10-second windows with a longest pause of so many seconds each."""
+    return windows(
+        first_ms=first_ms,
+        util_longest_low_s=list(longest),
+        util_mean=[1 - low / 10 for low in longest],
+        util_dips=dips or [1.0 if low else 0.0 for low in longest],
+    )
+
+
+@pytest.mark.parametrize(("low_s", "onsets", "total"), [(4.9, 0, 0.0), (5.0, 1, 5.0)])
+def test_a_pause_is_long_from_five_seconds_on(low_s, onsets, total):
+    figures = made(lowly(0, low_s, 0))
+
+    assert figures[lows.ONSETS][0, 0] == onsets
+    assert figures[lows.LOW_S][0, 0] == total
+
+
+def test_a_pause_over_several_windows_is_one():
+    figures = made(lowly(0, 6, 10, 10, 7, 0))
+
+    assert figures[lows.ONSETS][0, 0] == 1
+    assert figures[lows.LONGEST][0, 0] == 33
+    assert figures[lows.FIRST_ONSET][0, 0] == 10
+
+
+def test_two_pauses_in_windows_that_both_dip_are_two():
+    assert made(lowly(6, 6, dips=[1, 1]))[lows.ONSETS][0, 0] == 2
+
+
+def test_times_between_pauses_within_a_cell_are_summed():
+    figures = made(lowly(0, 6, 0, 0, 6, 0, 6))
+
+    assert figures[lows.INTERVALS][0, 0] == 30 + 20
+    assert figures[lows.INTERVALS_SQUARED][0, 0] == 30**2 + 20**2
+    assert figures[lows.LAST_ONSET][0, 0] == 60
+
+
+def test_a_pause_that_began_before_the_first_cell_begins_nowhere():
+    figures = made(lowly(10, 10, 8, 0, first_ms=START - 10_000))
+
+    assert figures[lows.ONSETS][0, 0] == 0
+    assert figures[lows.LOW_S][0, 0] == 18
+    assert figures[lows.LONGEST][0, 0] == 28
+
+
+def test_without_the_drivers_samples_a_window_is_a_pause_or_it_is_not():
+    figures = made(windows(util_mean=[0.5, 0.09, 0.05, 0.10]))
+
+    assert figures[lows.LOW_S][0, 0] == 20
+    assert figures[cells.WINDOW_LOW][0, 0] == 0.5
