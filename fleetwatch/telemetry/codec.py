@@ -29,12 +29,13 @@ A body is the missing mask (packed bits, zstd), then the numbers: PLAIN minus th
 smallest, DELTA as zigzag differences to the row before; `width` bytes each, byte
 planes one after the other (shuffle), zstd 3. RAW is the 8 bytes of each value,
 shuffled. Missing values are carried forward before packing, so they cost
-nothing but their bit. Of all that fit, the smallest is kept.
+nothing but their bit. Which of PLAIN and DELTA is smaller is tried on a sample.
 """
 
+import itertools
 import struct
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +57,13 @@ _HEADER = struct.Struct("<BIHI")
 _ENTRY = struct.Struct("<BBBBQII")
 # Whole numbers up to 2^53 are exact in float64.
 _EXACT = float(2**53)
+_FACTORS = 10.0 ** np.arange(MAX_DECIMALS + 1).reshape(-1, 1, 1)
+# Rows that tell how many decimals a column may have, and which encoding suits it.
 _PROBE = 32
+_BLOCKS, _BLOCK = 8, 64
+# Values that are worked on together: as many columns as the processor's cache holds.
+_CELLS = 2**17
+_NEGATIVE_ZERO = np.int64(-(2**63))
 _MISSING_BITS = int(np.array(np.nan, dtype=np.float64).view(np.uint64))
 
 
@@ -76,6 +83,16 @@ class _Entry:
     mask_length: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """A column's 64-bit words, packed; the rest of its body is the mask."""
+
+    encoding: int
+    width: int
+    base: int
+    body: bytes
+
+
 class _Engines(threading.local):
     """A compressor and a decompressor per thread: they are not safe to share."""
 
@@ -93,16 +110,18 @@ _engines = _Engines()
 def pack(columns: Mapping[str, Array]) -> bytes:
     """The columns, all of one length, as bytes. Raises ValueError for other dtypes or lengths."""
     rows = len(next(iter(columns.values()), ()))
-    directory, bodies = [], []
     for name, values in columns.items():
         if len(values) != rows:
             raise ValueError(f"{name} has {len(values)} rows, not {rows}")
-        entry, body = _pack_column(name, values)
-        label = name.encode()
-        directory.append(bytes([len(label)]) + label + _packed_entry(entry))
-        bodies.append(body)
-    head = _engines.compressor.compress(b"".join(directory))
-    return b"".join([_HEADER.pack(VERSION, rows, len(directory), len(head)), head, *bodies])
+        if values.dtype not in (np.float64, np.int64):
+            raise ValueError(f"{name} is {values.dtype}, expected float64 or int64")
+    parts: dict[str, tuple[_Entry, bytes]] = {}
+    for names in _groups(columns, rows):
+        matrix = np.array([columns[name] for name in names])
+        parts |= (_pack_ints if matrix.dtype == np.int64 else _pack_floats)(names, matrix)
+    directory = b"".join(_packed_entry(entry) for entry, _ in parts.values())
+    head = _engines.compressor.compress(directory)
+    return b"".join([_HEADER.pack(VERSION, rows, len(parts), len(head)), head, *(body for _, body in parts.values())])
 
 
 def unpack(data: bytes, names: Iterable[str] | None = None) -> dict[str, Array]:
@@ -122,78 +141,138 @@ def column_names(data: bytes) -> list[str]:
     return list(_directory(data)[1])
 
 
-def _pack_column(name: str, values: Array) -> tuple[_Entry, bytes]:
-    if values.dtype == np.int64:
-        return _pack_words(name, values.view(np.uint64), dtype=INT, scale=NO_SCALE, mask=b"")
-    if values.dtype != np.float64:
-        raise ValueError(f"{name} is {values.dtype}, expected float64 or int64")
-    return _pack_floats(name, values.view(np.float64))
+def _groups(columns: Mapping[str, Array], rows: int) -> Iterator[list[str]]:
+    """Names of columns that are packed together: neighbours of one dtype, as many as the cache holds."""
+    at_most = max(1, _CELLS // max(rows, 1))
+    for _, neighbours in itertools.groupby(columns, key=lambda name: columns[name].dtype.char):
+        names = list(neighbours)
+        yield from (names[start : start + at_most] for start in range(0, len(names), at_most))
 
 
-def _pack_floats(name: str, values: NDArray[np.float64]) -> tuple[_Entry, bytes]:
-    missing = np.isnan(values)
-    mask = b""
-    if missing.any():
+def _pack_ints(names: Sequence[str], matrix: NDArray[np.int64]) -> Iterator[tuple[str, tuple[_Entry, bytes]]]:
+    for name, numbers in zip(names, _packed_numbers(matrix), strict=True):
+        yield name, _part(name, INT, NO_SCALE, b"", numbers)
+
+
+def _pack_floats(names: Sequence[str], matrix: NDArray[np.float64]) -> Iterator[tuple[str, tuple[_Entry, bytes]]]:
+    """One row of the matrix is one column of the table; its missing values are replaced in place."""
+    masks = _masked_out(matrix)
+    numbers, scales = _as_whole_numbers(matrix)
+    packed = _packed_numbers(numbers, is_raw=scales == NO_SCALE)
+    for name, mask, scale, found in zip(names, masks, scales.tolist(), packed, strict=True):
+        if mask is None:
+            yield name, (_Entry(name, FLOAT, CONSTANT, NO_SCALE, 0, _MISSING_BITS, 0, 0), b"")
+        else:
+            yield name, _part(name, FLOAT, scale, mask, found)
+
+
+def _part(name: str, dtype: int, scale: int, mask: bytes, packed: _Numbers) -> tuple[_Entry, bytes]:
+    body = mask + packed.body
+    return _Entry(name, dtype, packed.encoding, scale, packed.width, packed.base, len(body), len(mask)), body
+
+
+def _masked_out(matrix: NDArray[np.float64]) -> list[bytes | None]:
+    """Each row's packed mask of missing values (b"": none, None: all), which are carried forward in the matrix."""
+    masks: list[bytes | None] = [b""] * len(matrix)
+    if matrix.size == 0:
+        return masks
+    for row in np.flatnonzero(np.isnan(matrix.min(axis=1))).tolist():  # the minimum of a row with a NaN in it is NaN
+        missing = np.isnan(matrix[row])
         if missing.all():
-            return _Entry(name, FLOAT, CONSTANT, NO_SCALE, 0, _MISSING_BITS, 0, 0), b""
-        mask = _compress(np.packbits(missing).tobytes())
-        values = _carried_forward(values, missing)
-    scaled = _as_whole_numbers(values)
-    if scaled is None:
-        return _pack_words(name, values.view(np.uint64), dtype=FLOAT, scale=NO_SCALE, mask=mask)
-    numbers, decimals = scaled
-    return _pack_words(name, numbers.view(np.uint64), dtype=FLOAT, scale=decimals, mask=mask)
+            masks[row], matrix[row] = None, 0.0
+        else:
+            masks[row] = _compress(np.packbits(missing).tobytes())
+            matrix[row] = _carried_forward(matrix[row], missing)
+    return masks
 
 
-def _pack_words(name: str, words: Words, *, dtype: int, scale: int, mask: bytes) -> tuple[_Entry, bytes]:
-    """The smallest of the encodings of 64-bit words (whole numbers in two's complement, or a float's bits)."""
-    if len(words) == 0:
-        return _Entry(name, dtype, CONSTANT, scale, 0, 0, 0, 0), b""
-    if (words == words[0]).all():
-        return _Entry(name, dtype, CONSTANT, scale, 0, int(words[0]), len(mask), len(mask)), mask
-    if dtype == FLOAT and scale == NO_SCALE:
-        body = mask + _compress(_shuffled(words, 8))
-        return _Entry(name, dtype, RAW, scale, 8, 0, len(body), len(mask)), body
-    candidates = [(PLAIN, *_plain(words)), (DELTA, *_delta(words))]
-    encoding, base, width, packed = min(candidates, key=lambda candidate: len(candidate[3]))
-    body = mask + packed
-    return _Entry(name, dtype, encoding, scale, width, base, len(body), len(mask)), body
+def _as_whole_numbers(matrix: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(each row's v * 10^d as int64, d) for the fewest decimals d that give every value back bit for bit.
 
-
-def _plain(words: Words) -> tuple[int, int, bytes]:
-    base = words.view(np.int64).min().view(np.uint64)
-    above = words - base
-    width = _width(above)
-    return int(base), width, _compress(_shuffled(above, width))
-
-
-def _delta(words: Words) -> tuple[int, int, bytes]:
-    """Zigzag differences, modulo 2^64: exact for any int64. The first row's is to `base`, so it is 0."""
-    steps = np.zeros(len(words), dtype=np.int64)
-    np.subtract(words[1:], words[:-1], out=steps[1:].view(np.uint64))
-    zigzag = ((steps << 1) ^ (steps >> 63)).view(np.uint64)
-    width = _width(zigzag)
-    return int(words[0]), width, _compress(_shuffled(zigzag, width))
-
-
-def _as_whole_numbers(values: NDArray[np.float64]) -> tuple[NDArray[np.int64], int] | None:
-    """(v * 10^d as int64, d) for the fewest decimals d that give every value back bit for bit; None: none does."""
-    if np.isinf(values).any() or (np.signbit(values) & (values == 0)).any():
-        return None
-    probe = values[:: max(1, len(values) // _PROBE)]
+    A row for which none does keeps its bits, with NO_SCALE for d.
+    """
+    numbers = matrix.view(np.int64).copy()
+    scales = np.full(len(matrix), NO_SCALE)
+    if matrix.size == 0:
+        return numbers, scales
+    is_open = ~(numbers == _NEGATIVE_ZERO).any(axis=1)
+    tried = _exact_on_sample(matrix[:, :: max(1, matrix.shape[1] // _PROBE)])
     for decimals in range(MAX_DECIMALS + 1):
-        if _scale(probe, decimals) is not None and (numbers := _scale(values, decimals)) is not None:
-            return numbers, decimals
-    return None
+        promising = np.flatnonzero(tried[decimals] & is_open)
+        if len(promising):
+            found, is_exact = _scaled(matrix[promising], decimals)
+            rows = promising[is_exact]
+            numbers[rows], scales[rows], is_open[rows] = found[is_exact], decimals, False
+    return numbers, scales
 
 
-def _scale(values: NDArray[np.float64], decimals: int) -> NDArray[np.int64] | None:
+def _exact_on_sample(sample: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Decimals x rows: true where all of the row's sample are whole numbers of that many decimals."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        is_exact: NDArray[np.bool_] = (np.rint(sample * _FACTORS) / _FACTORS == sample).all(axis=2)
+    return is_exact
+
+
+def _scaled(matrix: NDArray[np.float64], decimals: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """(the rows times 10^decimals as whole numbers, for which of them that is exact); no -0.0 may be in them."""
     factor = 10.0**decimals
-    with np.errstate(over="ignore"):
-        rounded = np.rint(values * factor)
-    # equal and no -0.0 on either side: the same bits
-    is_exact = (np.abs(rounded) <= _EXACT).all() and (rounded / factor == values).all()
-    return rounded.astype(np.int64) if is_exact else None
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = np.rint(matrix * factor)
+        is_exact = (rounded / factor == matrix).all(axis=1) & (np.abs(rounded).max(axis=1, initial=0.0) <= _EXACT)
+        return rounded.astype(np.int64), is_exact
+
+
+def _packed_numbers(matrix: NDArray[np.int64], is_raw: NDArray[np.bool_] | None = None) -> list[_Numbers]:
+    """Each row as CONSTANT, as RAW where it `is_raw`, else as PLAIN or DELTA, whichever a sample says is smaller."""
+    if matrix.size == 0:
+        return [_Numbers(CONSTANT, 0, 0, b"")] * len(matrix)
+    words, low = matrix.view(np.uint64), matrix.min(axis=1)
+    is_constant = low == matrix.max(axis=1)
+    bases = low.view(np.uint64)
+    encodings = _Candidates(PLAIN, words - bases.reshape(-1, 1), bases), _Candidates(DELTA, _zigzag_steps(words), words[:, 0])
+    packed = []
+    for row in range(len(matrix)):
+        if is_constant[row]:
+            packed.append(_Numbers(CONSTANT, 0, int(words[row, 0]), b""))
+        elif is_raw is not None and is_raw[row]:
+            packed.append(_Numbers(RAW, 8, 0, _shuffled(words[row], 8)))
+        else:
+            packed.append(min(encodings, key=lambda candidates: candidates.sample_size(row)).packed(row))
+    return packed
+
+
+class _Candidates:
+    """All rows in one encoding, of which each takes the smaller."""
+
+    def __init__(self, encoding: int, words: Words, bases: Words) -> None:
+        self.encoding, self.words, self.bases = encoding, words, bases
+        # bytes that each row's largest word needs, at least 1
+        self.widths = [max(1, (largest.bit_length() + 7) // 8) for largest in words.max(axis=1).tolist()]
+        self.sample = _sample(words)
+
+    def sample_size(self, row: int) -> int:
+        return len(_shuffled(self.sample[row], self.widths[row]))
+
+    def packed(self, row: int) -> _Numbers:
+        return _Numbers(self.encoding, self.widths[row], int(self.bases[row]), _shuffled(self.words[row], self.widths[row]))
+
+
+def _sample(words: Words) -> Words:
+    """Blocks of neighbours from all over each row, as they lie (a short row whole)."""
+    length = words.shape[1] // _BLOCKS
+    if length <= _BLOCK:
+        return words
+    blocks = words[:, : length * _BLOCKS].reshape(len(words), _BLOCKS, length)
+    return blocks[:, :, :_BLOCK].reshape(len(words), -1)
+
+
+def _zigzag_steps(words: Words) -> Words:
+    """Each row's zigzag differences, modulo 2^64: exact for any int64. The first is to itself, so it is 0."""
+    steps = np.zeros(words.shape, dtype=np.int64)
+    np.subtract(words[:, 1:], words[:, :-1], out=steps[:, 1:].view(np.uint64))
+    zigzag = steps << 1
+    zigzag ^= steps >> 63
+    return zigzag.view(np.uint64)
 
 
 def _carried_forward(values: NDArray[np.float64], missing: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -204,17 +283,18 @@ def _carried_forward(values: NDArray[np.float64], missing: NDArray[np.bool_]) ->
     return values[source]
 
 
-def _width(words: Words) -> int:
-    """Bytes that the largest word needs, at least 1."""
-    return max(1, (int(words.max()).bit_length() + 7) // 8)
-
-
 def _shuffled(words: Words, width: int) -> bytes:
-    planes = words.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)[:, :width]
-    return np.ascontiguousarray(planes.T).tobytes()
+    """The words' lowest `width` bytes, plane by plane, compressed."""
+    if width == 1:
+        return _compress(words.astype(np.uint8).tobytes())
+    narrow = words.astype("<u2" if width == 2 else "<u4" if width <= 4 else "<u8", copy=False)
+    planes = narrow.view(np.uint8).reshape(len(words), -1)[:, :width]
+    return _compress(planes.T.tobytes())
 
 
 def _unshuffled(planes: bytes, rows: int, width: int) -> Words:
+    if width == 1:
+        return np.frombuffer(planes, dtype=np.uint8, count=rows).astype(np.uint64)
     words = np.zeros((rows, 8), dtype=np.uint8)
     words[:, :width] = np.frombuffer(planes, dtype=np.uint8).reshape(width, rows).T
     return words.view("<u8").reshape(rows).astype(np.uint64, copy=False)
@@ -273,7 +353,12 @@ def _directory(data: bytes) -> tuple[int, dict[str, tuple[_Entry, int]]]:
 
 
 def _packed_entry(entry: _Entry) -> bytes:
-    return _ENTRY.pack(entry.dtype, entry.encoding, entry.scale, entry.width, entry.base, entry.length, entry.mask_length)
+    label = entry.name.encode()
+    return (
+        bytes([len(label)])
+        + label
+        + _ENTRY.pack(entry.dtype, entry.encoding, entry.scale, entry.width, entry.base, entry.length, entry.mask_length)
+    )
 
 
 def _read_entry(head: bytes, position: int, name: str) -> _Entry:
