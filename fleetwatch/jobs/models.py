@@ -20,7 +20,13 @@ class Job(models.Model):
     name = models.CharField(max_length=300, blank=True, default="")
     user = models.CharField(max_length=128, blank=True, default="", help_text="as the scheduler names the owner; no account of ours")
     account = models.CharField(max_length=128, blank=True, default="")
-    team = models.ForeignKey("accounts.Team", on_delete=models.SET_NULL, null=True, related_name="jobs")
+    team = models.ForeignKey(
+        "accounts.Team",
+        on_delete=models.SET_NULL,
+        null=True,
+        related_name="jobs",
+        help_text="that its account names; whose its time is, costs.attribution says",
+    )
     kind = models.CharField(max_length=16, default=Kind.BATCH)
     state = models.CharField(max_length=32, blank=True, default="")
     submit_ms = models.BigIntegerField(null=True)
@@ -29,6 +35,18 @@ class Job(models.Model):
     restarts = models.PositiveIntegerField(default=0)
     labels = models.JSONField(default=dict)
     facts_order = models.JSONField(default=list, help_text="(end_ms, boot_start_ms, sequence) of the batch these facts come from")
+
+
+class ChangedJob(models.Model):
+    """A mark: a job is new, or names another owner than before. Appended with the job, deleted by id by who works out whose it is.
+
+    Without a foreign key: a mark of a job that is gone says nothing, and a batch need not check it.
+    """
+
+    job_id = models.BigIntegerField()
+    is_new = models.BooleanField()
+    former_team_id = models.BigIntegerField(null=True, help_text="that its account named until then")
+    was_named = models.BooleanField(default=False, help_text="whether it named a user or an account until then")
 
 
 class Allocation(models.Model):

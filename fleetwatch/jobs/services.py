@@ -11,7 +11,7 @@ from agent.wire import Batch
 from fleetwatch.accounts.services import ensure_teams
 from fleetwatch.inventory.extents import newest_ms
 from fleetwatch.jobs.kinds import DECLARED
-from fleetwatch.jobs.models import GPUProcess, Job
+from fleetwatch.jobs.models import ChangedJob, GPUProcess, Job
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.multirange import to_spans
 from fleetwatch.lib.spans import Span, union
@@ -110,6 +110,7 @@ def _filled(job: Job, row: Mapping[str, Any]) -> StoredJob:
     known |= {"labels": row["labels"] | job.labels} if row["labels"].keys() - job.labels.keys() else {}
     known |= {"kind": row["kind"]} if job.kind == Job.Kind.BATCH != row["kind"] else {}
     if known:
+        ChangedJob.objects.create(job_id=job.pk, is_new=False, former_team_id=job.team_id, was_named=bool(job.user or job.account))
         for name, value in known.items():
             setattr(job, name, value)
         job.save(update_fields=list(known))
