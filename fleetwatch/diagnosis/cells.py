@@ -6,7 +6,7 @@ observed, sums add up, so that a cell is computed once however often it is looke
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,15 +105,17 @@ def cells(
     """
     at = _Places.of(windows, gpu_ids=gpu_ids, start_ms=start_ms, count=count)
     figures: dict[str, Floats] = {SEEN_MS: at.total(windows.observed_ms.astype(np.float64))}
-    figures |= at.means({name: _column(windows, name) for name in MEANS}, windows.observed_ms)
-    figures |= {f"{name}_max": at.extreme(_column(windows, name), np.maximum) for name in MAXIMA}
-    figures |= {f"{name}_min": at.extreme(_column(windows, name), np.minimum) for name in MINIMA}
+    figures |= at.means({name: windows.columns[name] for name in MEANS if name in windows.columns}, windows.observed_ms)
+    figures |= {f"{name}_max": at.extreme(_column(windows, name), np.fmax) for name in MAXIMA}
+    figures |= {f"{name}_min": at.extreme(_column(windows, name), np.fmin) for name in MINIMA}
     figures |= {name: at.total_read(_column(windows, name)) for name in SUMS}
     figures |= at.means({CLOCK_RATIO: _clock_ratio(windows), WINDOW_LOW: _is_low(windows)}, windows.observed_ms)
     figures[MEMORY_DROPS] = at.total_read(_memory_drops(windows, memory_bytes))
     figures |= _pauses(windows, at, start_ms=start_ms)
     figures |= {name: at.total_read(values) for name, values in _peers(windows, groups).items()}
     figures |= _host_figures(host, start_ms=start_ms, shape=(len(gpu_ids), count))
+    unread = np.full((len(gpu_ids), count), np.nan)
+    figures |= {name: unread for name in MEANS if name not in figures}
     return Cells(np.asarray(gpu_ids, dtype=np.int64), start_ms, figures)
 
 
@@ -153,15 +155,23 @@ class _Places:
 
     def means(self, columns: Mapping[str, Floats], weight: Ints) -> dict[str, Floats]:
         """Per column the mean by weight over the windows in which it was read."""
-        if len(self.rows) == 0:
-            return {name: self._spread(np.zeros(0)) for name in columns}
-        values = np.stack([column[self.rows] for column in columns.values()], axis=1)
+        by = weight[self.rows].astype(np.float64)
+        whole = np.add.reduceat(by, self.starts) if len(by) else by
+        return {name: self._spread(self._mean(column[self.rows], by, whole)) for name, column in columns.items()}
+
+    def _mean(self, values: Floats, by: Floats, whole: Floats) -> Floats:
+        """`whole`: the weights' sums, which hold where every window was read: nearly everywhere."""
+        if len(values) == 0:
+            return values
+        weighted = values * by
+        mean = np.add.reduceat(weighted, self.starts) / whole
+        if not np.isnan(mean).any():
+            return mean
         is_read = ~np.isnan(values)
-        by = is_read * weight[self.rows, None].astype(np.float64)
-        sums = np.add.reduceat(np.where(is_read, values, 0.0) * by, self.starts, axis=0)
-        total = np.add.reduceat(by, self.starts, axis=0)
-        mean = np.divide(sums, total, out=np.full_like(sums, np.nan), where=total > 0)
-        return {name: self._spread(mean[:, number]) for number, name in enumerate(columns)}
+        sums = np.add.reduceat(np.where(is_read, weighted, 0.0), self.starts)
+        total = np.add.reduceat(np.where(is_read, by, 0.0), self.starts)
+        known: Floats = np.divide(sums, total, out=np.full(len(sums), np.nan), where=total > 0)
+        return known
 
     def total(self, values: Floats) -> Floats:
         """Sums per place; 0 where no window is."""
@@ -179,11 +189,10 @@ class _Places:
         sums = np.add.reduceat(np.where(is_read, here, 0.0), self.starts)
         return self._spread(np.where(np.add.reduceat(is_read, self.starts) > 0, sums, np.nan))
 
-    def extreme(self, values: Floats, ufunc: np.ufunc) -> Floats:
-        """Largest (np.maximum) or smallest (np.minimum) value read per place; NaN where none was."""
+    def extreme(self, values: Floats, passing: Any) -> Floats:
+        """Largest (np.fmax) or smallest (np.fmin) value read per place; NaN where none was: both pass NaN over."""
         if len(self.rows) == 0:
             return self._spread(np.zeros(0))
-        passing = np.fmax if ufunc is np.maximum else np.fmin  # these pass NaN over
         return self._spread(passing.reduceat(values[self.rows], self.starts))
 
     def _spread(self, values: Floats) -> Floats:

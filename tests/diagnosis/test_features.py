@@ -1,0 +1,112 @@
+"""Evidence over longer windows, made of cells: worked out by hand."""
+
+import numpy as np
+import pytest
+
+from fleetwatch.diagnosis import cells, lows
+from fleetwatch.diagnosis.features import MEANS, STATES, Features, Lanes, features
+
+NAMES = {*cells.MEANS, *cells.SUMS, *cells.PEERS, *lows.FIGURES, cells.SEEN_MS, cells.CLOCK_RATIO, cells.WINDOW_LOW, cells.MEMORY_DROPS}
+NAMES |= {f"{name}_max" for name in cells.MAXIMA} | {f"{name}_min" for name in cells.MINIMA} | {f"host_{name}" for name in cells.HOST_MEANS}
+
+
+def lanes(*, jobs: list[int] | None = None, held=None, states=None, **figures) -> Lanes:
+    """Lanes of jobs (default one) from rows of figures; what is not given was not read, all of it was seen."""
+    jobs = jobs or [1]
+    given = {name: np.array(values, dtype=float).reshape(len(jobs), -1) for name, values in figures.items()}
+    shape = next(iter(given.values())).shape
+    unread = {name: np.full(shape, np.nan) for name in NAMES}
+    count = len(jobs)
+    return Lanes(
+        gpu_id=np.arange(count),
+        job_id=np.array(jobs),
+        kind=("batch",) * count,
+        is_serving=np.zeros(count, dtype=bool),
+        idle_w=np.full(count, 100.0),
+        limit_w=np.full(count, 700.0),
+        memory_bytes=np.full(count, 80.0),
+        start_ms=0,
+        held=np.ones(shape, dtype=bool) if held is None else np.array(held, dtype=bool),
+        age=np.tile(np.arange(shape[1]), (count, 1)),
+        figures=unread | {cells.SEEN_MS: np.full(shape, 300_000.0)} | given,
+        states={name: np.full(shape, np.nan) for name in STATES} | (states or {}),
+    )
+
+
+def at_the_end(found: Features, name: str) -> float:
+    return float(found[name][0, -1])
+
+
+def test_a_mean_weighs_cells_by_what_was_observed_of_them():
+    found = features(lanes(util_mean=[1.0, 0.4], seen_ms=[300_000, 150_000]), 2)
+
+    assert at_the_end(found, "util") == pytest.approx((1.0 * 300 + 0.4 * 150) / 450)
+    assert at_the_end(found, "coverage") == 0.75
+
+
+def test_a_window_looks_back_over_its_own_length_alone():
+    found = features(lanes(util_mean=[1.0, 0.0, 0.0]), 2)
+
+    assert found["util"][0].tolist() == [1.0, 0.5, 0.0]
+
+
+def test_what_was_not_read_stays_unread():
+    found = features(lanes(util_mean=[1.0]), 6)
+
+    assert all(np.isnan(found[name]).all() for name in MEANS if name != "util")
+    assert not found.has("util", "sm").any()
+
+
+def test_the_power_ratio_is_of_the_range_between_bare_idle_and_limit():
+    assert at_the_end(features(lanes(power_w=[250.0], power_max_w_max=[700.0]), 6), "pr") == 0.25
+    assert at_the_end(features(lanes(power_w=[250.0], power_max_w_max=[700.0]), 6), "pr_max") == 1.0
+
+
+@pytest.mark.parametrize(("length", "largest"), [(1, 2.0), (2, 5.0), (3, 9.0), (6, 9.0)])
+def test_an_extreme_is_of_the_windows_cells(length, largest):
+    assert at_the_end(features(lanes(util_max_max=[9.0, 5.0, 2.0]), length), "util_max") == largest
+
+
+def test_the_time_between_pauses_counts_across_cells():
+    # pauses begin at 100 s and 200 s of the first cell and at 20 s of the third: 100 s and 420 s between them
+    found = features(
+        lanes(
+            long_low_s=[20, 0, 10], long_onsets=[2, 0, 1], long_first_onset_s=[100, np.nan, 20], long_last_onset_s=[200, np.nan, 20],
+            long_interval_s=[100, 0, 0], long_interval_s2=[10_000, 0, 0],
+        ), 3,
+    )  # fmt: skip
+
+    assert at_the_end(found, "long_n") == 3
+    assert at_the_end(found, "long_frac") == pytest.approx(30 / 900)
+    assert at_the_end(found, "long_per_s") == (100 + 420) / 2
+    assert at_the_end(found, "long_cv") == pytest.approx(160 / 260)
+
+
+def test_dips_are_counted_by_observed_minute():
+    assert at_the_end(features(lanes(util_dips=[30], seen_ms=[150_000]), 6), "dips_per_min") == 12
+
+
+def test_gpus_that_move_together_correlate_and_those_that_do_not_have_no_figure():
+    x, m = np.array([0.0, 1.0, 0.5]), np.array([0.1, 0.9, 0.5])
+    sums = {
+        name: [value] for name, value in zip(cells.PEERS, (3, x.sum(), m.sum(), (x * x).sum(), (m * m).sum(), (x * m).sum()), strict=True)
+    }
+
+    assert at_the_end(features(lanes(**sums), 6), "corr") == pytest.approx(np.corrcoef(x, m)[0, 1])
+    assert np.isnan(at_the_end(features(lanes(util_mean=[1.0]), 6), "corr"))
+
+
+def test_a_job_is_seen_as_a_whole_while_its_gpus_are_held():
+    found = features(
+        lanes(jobs=[7, 7, 7, 8], util_mean=[[0.9, 0.9], [0.7, 0.7], [0.0, 0.0], [0.2, 0.2]], held=[[1, 1], [1, 1], [1, 0], [1, 1]]), 1
+    )
+
+    assert found["job_gpus"].tolist() == [[3, 2], [3, 2], [3, 2], [1, 1]]
+    assert found["job_util_median"][0].tolist() == pytest.approx([0.7, 0.8])
+    assert found["job_util_min"][:, 0].tolist() == [0.0, 0.0, 0.0, 0.2]
+
+
+def test_the_ledgers_states_are_shares_of_the_held_time():
+    found = features(lanes(util_mean=[1.0, 1.0], states={"idle": np.array([[1.0, 0.5]])}), 2)
+
+    assert at_the_end(found, "ledger_idle") == 0.75
