@@ -1,0 +1,193 @@
+"""Batches' JSON to numpy columns, many batches at once. Pure.
+
+What a batch says in a column is taken as text first. The texts of all batches, each
+different one once, are then decoded as one list: a GPU that does nothing says the
+same for hours, and one long list costs less than many short ones.
+"""
+
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Raw
+from numpy.typing import NDArray
+
+from agent import wire
+from fleetwatch.telemetry.tables import DEAD_PROCESSES, Table
+
+# /proc/<pid>/stat: zombie, dead, uninterruptible sleep. They hold a GPU and do nothing with it.
+DEAD_STATES = frozenset("ZXD")
+_CLAMPED = frozenset(wire.RATIO_COLUMNS) | {name for name in wire.HOST_COLUMNS if name.endswith("_ratio")}
+_ABSENT = (b"", b"null")
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What decoding needs of a Batch row."""
+
+    batch_id: int
+    payload: bytes
+    offset_ms: int
+    boot_start_ms: int
+    sequence: int
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A batch whose columns are still texts."""
+
+    row: Row
+    said: Any  # _BODY
+
+
+class _GPU(msgspec.Struct):
+    uuid: str
+
+
+class _Process(msgspec.Struct):
+    gpu: int
+    state: str | None = None
+
+
+def _texts(name: str, columns: Iterable[str]) -> type[msgspec.Struct]:
+    return msgspec.defstruct(name, [(column, Raw, Raw()) for column in columns])
+
+
+_BODY = msgspec.defstruct(
+    "_BODY",
+    [
+        ("window_s", int),
+        ("gpus", Raw),
+        ("windows", _texts("_WINDOWS", ("gpu", "start_ms", "observed_ms", *wire.WINDOW_COLUMNS))),
+        ("host", _texts("_HOST", ("start_ms", *wire.HOST_COLUMNS)) | None, None),
+        ("processes", Raw, Raw()),
+    ],
+)
+_BODIES: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_BODY)
+_INTEGERS = msgspec.json.Decoder(list[int])
+_NUMBERS = msgspec.json.Decoder(list[float | None])
+_GPUS = msgspec.json.Decoder(list[_GPU])
+_PROCESSES = msgspec.json.Decoder(list[_Process] | None)
+
+
+def opened(row: Row) -> Body:
+    """The batch, unzipped. Raises zlib.error or msgspec.MsgspecError for what is no batch."""
+    return Body(row, _BODIES.decode(zlib.decompress(row.payload, _GZIP)))
+
+
+def uuids(bodies: Iterable[Body]) -> dict[bytes, list[str]]:
+    """What the batches say of their GPUs, as text -> UUIDs by position."""
+    return {text: [gpu.uuid for gpu in _GPUS.decode(text)] for text in {bytes(body.said.gpus) for body in bodies}}
+
+
+def windows(bodies: Sequence[Body], gpu_ids: dict[bytes, list[int]], names: Iterable[str]) -> Table:
+    """The GPU windows in the order given, times corrected, with those of the named columns that any batch has."""
+    bodies, counts = _counted(bodies, lambda body: body.said.windows)
+    says = [body.said.windows for body in bodies]
+    positions = _whole_numbers([one.gpu for one in says], counts)
+    table = {
+        "gpu_id": _gpu_ids(bodies, positions, counts, gpu_ids),
+        **_times(bodies, says, counts),
+        "observed_ms": _whole_numbers([one.observed_ms for one in says], counts),
+        DEAD_PROCESSES: _dead_processes(bodies, positions, counts),
+    }
+    return table | _floats(says, counts, names)
+
+
+def host(bodies: Sequence[Body]) -> Table:
+    """The host samples in the order given, times corrected, with the columns that any batch has."""
+    bodies, counts = _counted(bodies, lambda body: body.said.host)
+    says = [body.said.host for body in bodies]
+    return _times(bodies, says, counts) | _floats(says, counts, wire.HOST_COLUMNS)
+
+
+def _counted(bodies: Sequence[Body], part: Callable[[Body], Any]) -> tuple[list[Body], list[int]]:
+    """The bodies with rows in that part, and how many each has."""
+    counts = [_length(said.start_ms) if (said := part(body)) is not None else 0 for body in bodies]
+    return [body for body, count in zip(bodies, counts, strict=True) if count], [count for count in counts if count]
+
+
+def _length(text: Raw) -> int:
+    said = bytes(text)
+    return said.count(b",") + 1 if said not in _ABSENT and said[1:-1].strip() else 0
+
+
+def _times(bodies: Sequence[Body], says: Sequence[Any], counts: list[int]) -> Table:
+    """start_ms, boot_start_ms, sequence and window_ms of every row."""
+
+    def each(values: Iterable[int]) -> NDArray[np.int64]:
+        return np.repeat(np.array(list(values), dtype=np.int64), counts)
+
+    return {
+        "start_ms": _whole_numbers([one.start_ms for one in says], counts) + each(body.row.offset_ms for body in bodies),
+        "boot_start_ms": each(body.row.boot_start_ms for body in bodies),
+        "sequence": each(body.row.sequence for body in bodies),
+        "window_ms": each(body.said.window_s * 1000 for body in bodies),
+    }
+
+
+def _gpu_ids(bodies: Sequence[Body], positions: NDArray[np.int64], counts: list[int], gpu_ids: dict[bytes, list[int]]) -> NDArray[np.int64]:
+    offsets: dict[bytes, int] = {}
+    ids: list[int] = []
+    for text in dict.fromkeys(bytes(body.said.gpus) for body in bodies):
+        offsets[text] = len(ids)
+        ids.extend(gpu_ids[text])
+    firsts = np.array([offsets[bytes(body.said.gpus)] for body in bodies], dtype=np.int64)
+    return np.array(ids, dtype=np.int64)[np.repeat(firsts, counts) + positions]
+
+
+def _dead_processes(bodies: Sequence[Body], positions: NDArray[np.int64], counts: list[int]) -> NDArray[np.float64]:
+    """For each window: how many processes its batch lists on its GPU that are not alive."""
+    found = np.zeros(len(positions))
+    end = 0
+    for body, count in zip(bodies, counts, strict=True):
+        start, end = end, end + count
+        text = bytes(body.said.processes)
+        if b'"state"' in text:
+            for gpu, dead in _dead_by_gpu(text).items():
+                found[start:end][positions[start:end] == gpu] = dead
+    return found
+
+
+def _dead_by_gpu(text: bytes) -> Counter[int]:
+    return Counter(process.gpu for process in _PROCESSES.decode(text) or () if process.state and process.state[0] in DEAD_STATES)
+
+
+def _floats(says: Sequence[Any], counts: list[int], names: Iterable[str]) -> Table:
+    """The named columns that any batch has; null is NaN. Ratios are clamped as the wire clamps them."""
+    columns: Table = {}
+    for name in names:
+        texts = [bytes(getattr(one, name)) for one in says]
+        if any(text not in _ABSENT for text in texts):
+            values = _joined(texts, counts, _NUMBERS, np.float64)
+            columns[name] = np.clip(values, 0.0, 1.0) if name in _CLAMPED else values
+    return columns
+
+
+def _whole_numbers(texts: Sequence[Raw], counts: list[int]) -> NDArray[np.int64]:
+    return _joined([bytes(text) for text in texts], counts, _INTEGERS, np.int64)
+
+
+def _joined(texts: Sequence[bytes], counts: list[int], decoder: "msgspec.json.Decoder[Any]", dtype: Any) -> NDArray[Any]:
+    """What the texts say, one after the other; of an absent one nothing is known. Raises ValueError for another length."""
+    said = [text[1:-1] if text not in _ABSENT else b",".join([b"null"] * count) for text, count in zip(texts, counts, strict=True)]
+    lengths = dict(zip(said, counts, strict=True))
+    values = decoder.decode(b"[%b]" % b",".join(lengths))
+    if len(values) != sum(lengths.values()):
+        raise ValueError(f"a column has {len(values)} values for {sum(lengths.values())} windows")
+    found = np.fromiter(values, dtype=dtype, count=len(values))  # makes None NaN
+    return found if len(lengths) == len(said) else found[_places(said, counts, lengths)]
+
+
+def _places(said: Sequence[bytes], counts: list[int], lengths: dict[bytes, int]) -> NDArray[np.int64]:
+    """Where each row's value stands among the values of the different texts, one text after the other."""
+    starts = dict(zip(lengths, accumulate(lengths.values(), initial=0), strict=False))
+    shifts = [starts[text] - before for text, before in zip(said, accumulate(counts, initial=0), strict=False)]
+    return np.repeat(np.array(shifts, dtype=np.int64), counts) + np.arange(sum(counts))
