@@ -37,6 +37,8 @@ PATTERN = (
     ("A100", "train"),
 )
 FAULTY_NODE, FAULTY_GPU = 5, 3
+# The simulated scheduler numbers the jobs of 128 nodes apart (agent.sources.simulated.schedule.NODES): a larger fleet has several.
+NODES_PER_CLUSTER = 120
 
 
 def nodes(gpus: int = GPUS) -> list[DemoNode]:
@@ -46,7 +48,8 @@ def nodes(gpus: int = GPUS) -> list[DemoNode]:
 
 def _node(number: int) -> DemoNode:
     model, mix = PATTERN[number % len(PATTERN)]
-    spec = f"{GPUS_PER_NODE}x{model},seed={number + 1},mix={mix},cluster={CLUSTER}"
+    cluster = CLUSTER if number < NODES_PER_CLUSTER else f"{CLUSTER}-{number // NODES_PER_CLUSTER + 1}"
+    spec = f"{GPUS_PER_NODE}x{model},seed={number + 1},mix={mix},cluster={cluster}"
     if number == FAULTY_NODE:
         spec += f",faulty={FAULTY_GPU}"
     return DemoNode(f"{model.lower()}-{number + 1:02d}", spec, {"pool": mix, "rack": f"r{number // 4 + 1}"})

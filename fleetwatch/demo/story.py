@@ -25,6 +25,7 @@ BOOT_START_MS = 1_735_689_600_000
 DAY_MS = 24 * HOUR_MS
 OUTAGE_CHANCE = 0.2  # a node and day
 OUTAGE_S = (180, 2400)
+KEYS = ("start_ms", "observed_ms")
 DIGITS = {
     "energy_j": 0, "util_dips": 0, "memory_used_bytes": 0, "memory_reserved_bytes": 0, "sm_clock_hz": 0, "process_count": 0,
     "power_w": 1, "temperature_c": 1, "util_longest_low_s": 1, "util_cycle_s": 2,
@@ -35,11 +36,16 @@ WHOLE = {name for name, digits in DIGITS.items() if digits == 0}
 def batch(node: DemoNode, block: Block) -> wire.Batch:
     """The node's block: windows, jobs, allocations and events, as its agent would have sent them."""
     simulated = Simulated(node.spec, node=node.name, start_ms=block.start_ms)
+    return replace(without_windows(node, simulated, block), windows=windows(node, simulated, block))
+
+
+def without_windows(node: DemoNode, simulated: Simulated, block: Block) -> wire.Batch:
+    """The same batch, its windows left out."""
     told = ClosedWindow(block.start_ms, [], simulated.resolve({}, gpus=simulated.gpus(), start_ms=block.start_ms, end_ms=block.end_ms))
     sender = Sender(node.name, block.fill.boot_id, BOOT_START_MS, block.window_s, node.labels)
     agent = {"version": __version__, "driver": DRIVER, "source": "simulated", "dropped_windows": 0, "spool_bytes": 0}
     built = build([told], sender=sender, gpus=simulated.gpus(), agent=agent, events=events(simulated, block))
-    return replace(built, sequence=block.sequence, windows=windows(node, simulated, block))
+    return replace(built, sequence=block.sequence)
 
 
 def events(simulated: Simulated, block: Block) -> list[Event]:
@@ -60,27 +66,28 @@ def events(simulated: Simulated, block: Block) -> list[Event]:
 
 def windows(node: DemoNode, simulated: Simulated, block: Block) -> wire.Columns:
     """The wire's window columns of all GPUs, by GPU and start; telemetry outages leave holes, a lost GPU observes 0 ms."""
+    drawn = [_rounded(columns) for columns in by_gpu(node, simulated, block)]
+    names = [name for name in drawn[0] if name not in KEYS] if drawn else []
+    told: wire.Columns = {"gpu": [index for index, columns in enumerate(drawn) for _ in columns["start_ms"]]}
+    told |= {name: [value for columns in drawn for value in columns[name].tolist()] for name in KEYS}
+    return told | {name: _as_list(name, np.concatenate([columns[name] for columns in drawn])) for name in names}
+
+
+def by_gpu(node: DemoNode, simulated: Simulated, block: Block) -> list[dict[str, NDArray[Any]]]:
+    """For each GPU in order: KEYS, and the wire's columns as drawn (NaN: not read); an empty list where all was lost to an outage."""
     spec, starts = simulated.spec, _starts(simulated.spec.seed, block)
     if len(starts) == 0:
-        return {"gpu": [], "start_ms": [], "observed_ms": []}
+        return []
     jobs = jobs_between(spec, block.start_ms, block.end_ms)
     lost = faults_between(spec, block.start_ms, block.end_ms)
-    drawn = []
+    drawn: list[dict[str, NDArray[Any]]] = []
     for index in range(spec.count):
         columns = draw(card(spec, node=node.name, index=index), jobs, starts, window_s=block.window_s, seed=spec.seed)
         observed = np.full(len(starts), block.window_s * 1000)
         if index == spec.faulty and lost:
             _lose(columns, observed, starts, window_ms=block.window_s * 1000, lost=lost)
-        drawn.append({"observed_ms": observed} | columns)
-    told: wire.Columns = {
-        "gpu": np.repeat(np.arange(spec.count), len(starts)).tolist(),
-        "start_ms": np.tile(starts, spec.count).tolist(),
-        "observed_ms": np.concatenate([columns["observed_ms"] for columns in drawn]).tolist(),
-    }
-    for name in drawn[0]:
-        if name != "observed_ms":
-            told[name] = _as_list(name, np.concatenate([columns[name] for columns in drawn]))
-    return told
+        drawn.append({"start_ms": starts, "observed_ms": observed} | columns)
+    return drawn
 
 
 def _starts(seed: int, block: Block) -> NDArray[np.int64]:
@@ -105,9 +112,13 @@ def _lose(
             column[gone] = np.nan
 
 
-def _as_list(name: str, values: NDArray[np.float64]) -> list[float | int | None]:
-    """Rounded to what a sensor resolves, None where nothing was read, whole numbers without a point."""
-    rounded = np.round(values, DIGITS.get(name, 4))
+def _rounded(columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Rounded to what a sensor resolves."""
+    return {name: values if name in KEYS else np.round(values, DIGITS.get(name, 4)) for name, values in columns.items()}
+
+
+def _as_list(name: str, rounded: NDArray[np.float64]) -> list[float | int | None]:
+    """None where nothing was read, whole numbers without a point."""
     unread = np.isnan(rounded)
     if name not in WHOLE:
         told: list[float | int | None] = rounded.tolist()
