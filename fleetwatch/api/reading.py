@@ -6,6 +6,7 @@ from ninja.errors import AuthenticationError, ValidationError
 from ninja.security import django_auth
 
 from fleetwatch.api.auth import Token
+from fleetwatch.api.commitment_routes import router as commitments
 from fleetwatch.api.explain_routes import router as explanations
 from fleetwatch.api.period import RequestError
 from fleetwatch.api.report_routes import router as reports
@@ -23,6 +24,7 @@ api.add_router("", router)
 api.add_router("", explanations)
 api.add_router("", trials)
 api.add_router("", reports)
+api.add_router("", commitments)
 
 
 def _answer(request: HttpRequest, message: str, field: str | None, status: int) -> HttpResponse:

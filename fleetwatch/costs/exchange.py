@@ -7,9 +7,10 @@ from functools import partial
 
 import structlog
 from django.db import transaction
+from django.db.models import Q
 
 from fleetwatch.costs.changing import check_moment, write
-from fleetwatch.costs.models import ExchangeRate, Rate
+from fleetwatch.costs.models import Commitment, ExchangeRate, Rate
 from fleetwatch.costs.subjects import RateError
 
 USD = "USD"
@@ -56,10 +57,10 @@ def withdraw_exchange_rate(rate: ExchangeRate) -> None:
     others = ExchangeRate.objects.filter(currency=rate.currency).exclude(pk=rate.pk)
     if not others.filter(valid_from__lt=rate.valid_from).exists():
         following = others.order_by("valid_from").first()
-        needing = Rate.objects.filter(currency=rate.currency)
+        began = Q(currency=rate.currency)
         if following is not None:
-            needing = needing.filter(valid_from__lt=following.valid_from)
-        if needing.exists():
+            began &= Q(valid_from__lt=following.valid_from)
+        if Rate.objects.filter(began).exists() or Commitment.objects.filter(began).exists():
             raise RateError(f"Prices in {rate.currency} need it: withdraw them first.", field="currency")
     _say("exchange rate withdrawn", rate)
     rate.delete()

@@ -16,12 +16,13 @@ from fleetwatch.accounts.models import User
 from fleetwatch.accounts.selectors import organisation, zone
 from fleetwatch.alerts import services as alerts
 from fleetwatch.alerts.models import Rule
-from fleetwatch.costs import exchange, sites
+from fleetwatch.costs import committing, exchange, sites
 from fleetwatch.costs import services as costs
-from fleetwatch.costs.models import ExchangeRate, Rate
+from fleetwatch.costs.models import Commitment, ExchangeRate, Rate
 from fleetwatch.costs.subjects import KINDS, Subject, find
 from fleetwatch.dashboard import numbers
 from fleetwatch.ingest import tokens
+from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger import closing
 from fleetwatch.ledger import services as ledger
 from fleetwatch.ledger.selectors import closed_until
@@ -36,6 +37,7 @@ NO_SUBJECT = "Choose a GPU model, a pool or a node, or name one: node gpu-07."
 # field of the service -> of the form
 RATE_FIELDS = {"price": "usd", "valid_from": "since", "pool": "named"}
 EXCHANGE_FIELDS = {"usd_per_unit": "usd", "valid_from": "since"}
+COMMITMENT_FIELDS = {"price": "usd", "valid_from": "since", "valid_to": "until"}
 
 
 class RefusedError(Exception):
@@ -124,6 +126,66 @@ def withdraw_exchange_rate(asked: Asked) -> Done:
     except costs.RateError as error:
         raise RefusedError({"": str(error)}) from error
     return Done("The exchange rate was withdrawn; the one before it holds again.")
+
+
+def add_commitment(asked: Asked) -> Done:
+    model = GPUModel.objects.filter(name=asked.text("gpu_model")).first()
+    if model is None:
+        raise RefusedError({"gpu_model": "Choose a GPU model, please."})
+    gpus = asked.number("gpus", low=1, high=committing.MAX_GPUS)
+    narrowed = {field: asked.text(field) for field in ("pool", "node_class", "region")}
+    currency = asked.text("currency").upper() or exchange.USD
+    try:
+        made = committing.commit(
+            model,
+            gpus,
+            name=asked.text("name"),
+            valid_from=read_since(asked.text("since"), asked.now),
+            valid_to=_read_until(asked),
+            price_per_gpu_hour=_decimal(asked, "usd"),
+            amount_per_month=_decimal(asked, "amount"),
+            currency=currency,
+            source=asked.text("source"),
+            now=asked.now,
+            **narrowed,
+        )
+    except costs.RateError as error:
+        raise RefusedError({COMMITMENT_FIELDS.get(error.field, error.field): str(error)}) from error
+    return Done(f"Committed: {made.gpus:,} {model.name}. What of them is not there is a line of its own in the fleet's report.")
+
+
+def end_commitment(asked: Asked) -> Done:
+    commitment = _commitment(asked)
+    until = _read_until(asked)
+    if until is None:
+        raise RefusedError({"until": "On which day does it end? Like 2026-11-01."})
+    try:
+        committing.end_commitment(commitment, until)
+    except costs.RateError as error:
+        raise RefusedError({"until": str(error)}) from error
+    return Done(f"{commitment.name} ends at {until.astimezone(zone()):%Y-%m-%d %H:%M}.")
+
+
+def withdraw_commitment(asked: Asked) -> Done:
+    commitment = _commitment(asked)
+    try:
+        committing.withdraw_commitment(commitment)
+    except costs.RateError as error:
+        raise RefusedError({"": str(error)}) from error
+    return Done(f"The commitment {commitment.name} was withdrawn.")
+
+
+def _commitment(asked: Asked) -> Commitment:
+    return get_object_or_404(Commitment, pk=asked.number("id", low=1, high=2**31))
+
+
+def _read_until(asked: Asked) -> datetime | None:
+    """The field "until" as the midnight that begins that day, None where it is empty. Raises RefusedError."""
+    text = asked.text("until")
+    try:
+        return datetime.combine(date.fromisoformat(text), time.min, tzinfo=zone()).astimezone(UTC) if text else None
+    except (ValueError, OverflowError):
+        raise RefusedError({"until": "A date, please, like 2026-11-01."}) from None
 
 
 def set_region(asked: Asked) -> Done:
@@ -307,6 +369,9 @@ def set_rule(asked: Asked) -> Done:
 CHANGES: dict[str, Callable[[Asked], Done]] = {
     "rate": set_rate,
     "rate-withdraw": withdraw_rate,
+    "commitment": add_commitment,
+    "commitment-end": end_commitment,
+    "commitment-withdraw": withdraw_commitment,
     "region": set_region,
     "exchange": set_exchange_rate,
     "exchange-withdraw": withdraw_exchange_rate,

@@ -22,6 +22,7 @@ ENDPOINTS = (
     "/api/v1/gpus/GPU-A",
     "/api/v1/gpus/GPU-A/series",
     "/api/v1/rates",
+    "/api/v1/commitments",
     "/api/v1/incidents",
     "/api/v1/reports",
     "/api/v1/openapi.json",

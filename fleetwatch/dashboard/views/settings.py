@@ -17,6 +17,7 @@ from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.alerts.models import Rule
 from fleetwatch.costs import book
+from fleetwatch.costs.commitments import commitments
 from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Rate, Region
 from fleetwatch.costs.subjects import Subject
 from fleetwatch.dashboard import changes
@@ -32,11 +33,12 @@ from fleetwatch.notify.transports.base import Transport
 MAX_RATES = 200  # shown; the API gives them all
 MAX_CHOICES = 200  # offered in a list; others are named
 # forms that stand on the page several times: by which field of what was sent they are told apart
-REPEATED = {"channel": "kind", "channel-edit": "id", "rule": "id"}
+REPEATED = {"channel": "kind", "channel-edit": "id", "rule": "id", "commitment-end": "id"}
 # form -> the section it stands in
 SECTIONS = {
     "rate": "rates",
     "exchange": "rates",
+    "commitment": "rates",
     "region": "rates",
     "channel": "channels",
     "agent": "agents",
@@ -98,6 +100,7 @@ def _page(
         "gpu_models": GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name"),
         "pools": book.pools()[:MAX_CHOICES],
         "nodes": Node.objects.order_by("name")[:MAX_CHOICES],
+        "commitments": commitments(),
         "exchange_rates": ExchangeRate.objects.order_by("currency", "-valid_from")[:MAX_RATES],
         "regions": book.regions(),
         "sites": Region.objects.order_by("name"),
