@@ -1,231 +1,189 @@
 """Window columns of one simulated node over a span of time, drawn in numpy. Pure.
 
-From the same schedule, traits and wave formulas as the live simulated agents: where
-an agent measures a wave reading by reading, its mean over a window is computed here.
+In the order of an agent: samples at 6 Hz and readings at 1 Hz first (tracks), then windows as agent.window makes them
+(shapes). Ranks that do the same share all of it; each GPU adds its own board and a little noise.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.gpu_models import idle_power_w
-from agent.sources.simulated import waves
-from agent.sources.simulated.card import COOL_C, RESERVED_BYTES, WARMTH_C, Card
-from agent.sources.simulated.schedule import SimulatedJob
-from agent.sources.simulated.signal import PROCESS_AFTER_MS, DrawnLevel, Signal, bursts_of
-from agent.window import DIP_HIGH, DIP_LOW, HIGH, LOW, SPIN_DRAM, SPIN_POWER_RATIO, SPIN_TENSOR, SPIN_UTIL
+from agent.sources.simulated.card import (
+    CONTEXT_BYTES,
+    GPM_COLUMNS,
+    MEMORY_WARMER_C,
+    RESERVED_BYTES,
+    Card,
+    bare_w,
+    capped_share,
+    clock_hz,
+    level_w,
+    means,
+    memory_bytes,
+    mixed,
+    temperature_c,
+)
+from agent.sources.simulated.hardware import Hardware
+from agent.sources.simulated.signal import hot_c, throttled
+from agent.sources.simulated.source import MOST_POWER, SAMPLES_PER_S, STEADY_MEANS, WARMING_S
+from agent.sources.simulated.traits import IDLE
+from agent.window import SPIN_DRAM, SPIN_POWER_RATIO, SPIN_TENSOR, SPIN_UTIL
+from fleetwatch.demo.shapes import Floats, utilisation
+from fleetwatch.demo.tracks import Part, Span, Track, held_means, window_means
 
-Floats = NDArray[np.float64]
-
-SAMPLE_S = 1 / 6  # the driver's utilisation samples; a shorter wave reads as its mean
-NOISE = 0.03  # of one reading
-
-
-@dataclass
-class Component:
-    """One thing a GPU does in a span: its values, and the share of each window that it takes."""
-
-    share: Floats
-    util: float
-    power_w: float
-    sm: float = 0.0
-    tensor: float = 0.0
-    dram: float = 0.0
-    memory_bytes: int = 0
-
-
-@dataclass
-class Shape:
-    """What the windows' shape columns need beside shares."""
-
-    dips: Floats
-    longest_low_s: Floats
-    cycle_s: Floats
-    processes: Floats
-    components: list[Component] = field(default_factory=list)
+NOISE = 0.01  # of one GPU's window, beside what its job's ranks share
+Columns = dict[str, Floats]
 
 
-def draw(card: Card, jobs: Sequence[SimulatedJob], starts_ms: NDArray[np.int64], *, window_s: int, seed: int) -> dict[str, Floats]:
-    """Columns of the wire for that GPU and the windows that start then, in order; NaN: not read.
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """A GPU's place in a part of a job."""
 
-    `jobs` are those that overlap them; the ones on other GPUs are passed over.
-    """
-    count = len(starts_ms)
-    shape = Shape(dips=np.zeros(count), longest_low_s=np.zeros(count), cycle_s=np.full(count, np.nan), processes=np.zeros(count))
-    for job in jobs:
-        if card.index in job.gpus:
-            _add_job(shape, card, Signal(job), starts_ms, window_s)
-    covered = sum((part.share for part in shape.components), np.zeros(count))
-    rest = np.clip(1.0 - covered, 0.0, 1.0)
-    shape.components.append(Component(rest, 0.0, card.idle_w))
-    shape.longest_low_s = np.where(rest > 0.999, window_s, shape.longest_low_s)
-    return _columns(shape, card, window_s=window_s, rng=np.random.default_rng([seed, card.index, int(starts_ms[0]) // 1000]))
+    track: Track
+    role: str
 
 
-def _add_job(shape: Shape, card: Card, signal: Signal, starts_ms: NDArray[np.int64], window_s: int) -> None:
-    job, traits = signal.job, signal.traits
-    left = np.maximum(starts_ms, job.start_ms) / 1000
-    right = np.minimum(starts_ms + window_s * 1000, job.end_ms) / 1000
-    inside = np.maximum(right - left, 0.0)
-    right = np.maximum(right, left + 1e-3)
-    working = _working_share(signal, left, right) if signal.is_busy(card.index) else np.zeros(len(left))
-    present = inside / window_s
-    has_context = signal.has_context(card.index, job.start_ms + PROCESS_AFTER_MS)
-    memory = card.memory_bytes(traits if has_context else None, is_busy=signal.is_busy(card.index))
-    for share, level in _levels(signal, working, left, right):
-        if share.any():
-            power_w = card.level_w(level, has_context=has_context)
-            shape.components.append(Component(present * share, level.util, power_w, level.sm, level.tensor, level.dram, memory))
-    if has_context:
-        ends_ms = starts_ms + window_s * 1000
-        shape.processes += (ends_ms - 1 >= job.start_ms + PROCESS_AFTER_MS) & (ends_ms <= job.end_ms)
-    _add_dips(shape, signal, working, inside)
+def draw(cards: Sequence[Card], parts: Sequence[Part], *, start_ms: int, count: int, window_s: int, seed: int) -> list[Columns]:
+    """For each GPU of a node the wire's columns of `count` windows from start_ms on, in order; NaN: not read."""
+    span = Span(start_ms // 1000, count * window_s)
+    tracks = [track for track in (Track(part, span) for part in parts) if track.count]
+    told: dict[tuple[tuple[int, int, str], ...], Columns] = {}
+    drawn = []
+    for card in cards:
+        ranks = [Rank(track, track.signal.role(card.index)) for track in tracks if card.index in track.signal.job.gpus]
+        group = tuple((id(rank.track), rank.track.signal.job.number, rank.role) for rank in ranks)
+        if group not in told:
+            told[group] = _group(card.hardware, ranks, span, window_s)
+        rng = np.random.default_rng([seed, card.index, span.start_s])
+        drawn.append(_own(told[group], card, ranks, span, window_s=window_s, rng=rng))
+    return drawn
 
 
-def _working_share(signal: Signal, left: Floats, right: Floats) -> Floats:
-    """Share of each [left, right), seconds since the epoch, without a pause."""
-    traits, start_s = signal.traits, signal.job.start_ms / 1000
-    if traits.mean_gap_s:
-        edges, done = _burst_curve(signal, float(left[0]), float(right.max()))
-        share: Floats = (np.interp(right, edges, done) - np.interp(left, edges, done)) / (right - left)
-        return share
-    worked = [
-        waves.working_seconds(
-            at - start_s,
-            warmup_s=traits.warmup_s,
-            hangs_after_s=traits.hangs_after_s,
-            pause_every_s=traits.pause_every_s,
-            pause_share=traits.pause_share,
-        )
-        for at in (left, right)
-    ]
-    worked_share: Floats = np.clip((worked[1] - worked[0]) / (right - left), 0.0, 1.0)
-    return worked_share
-
-
-def _burst_curve(signal: Signal, start_s: float, end_s: float) -> tuple[Floats, Floats]:
-    """Seconds of bursts done by then, as a line through (edge, seconds)."""
-    hours = range(int(start_s // waves.HOUR_S), int(end_s // waves.HOUR_S) + 1)
-    warm_s = signal.job.start_ms / 1000 + signal.traits.warmup_s
-    bursts = [(max(begin, warm_s), end) for hour in hours for begin, end in bursts_of(signal.job, signal.traits, hour) if end > warm_s]
-    edges = np.array([hours[0] * waves.HOUR_S - 1.0, *(edge for burst in bursts for edge in burst), end_s + waves.HOUR_S])
-    lengths = np.zeros(len(edges))
-    lengths[2:-1:2] = edges[2:-1:2] - edges[1:-2:2]
-    return edges, np.cumsum(lengths)
-
-
-def _levels(signal: Signal, working: Floats, left: Floats, right: Floats) -> Iterator[tuple[Floats, DrawnLevel]]:
-    """Each level of the job with its share of the job's part of each window."""
-    traits = signal.traits
-    if traits.duty == 1.0:
-        high = np.ones(len(working))
-    else:
-        start_s = signal.job.start_ms / 1000
-        done = [waves.high_seconds(at - start_s, period_s=traits.period_s, duty=traits.duty) for at in (left, right)]
-        high = np.clip((done[1] - done[0]) / (right - left), 0.0, 1.0)
-    if traits.duty < 1.0 and traits.period_s < 2 * SAMPLE_S:
-        yield working, _blend(traits.high, traits.low, traits.duty)
-    else:
-        yield working * high, traits.high
-        yield working * (1.0 - high), traits.low
-    yield 1.0 - working, traits.pause
-
-
-def _blend(high: DrawnLevel, low: DrawnLevel, duty: float) -> DrawnLevel:
-    """What a wave shorter than the driver's samples looks like."""
-
-    def mean(upper: float, lower: float) -> float:
-        return duty * upper + (1.0 - duty) * lower
-
-    return DrawnLevel(
-        mean(high.util, low.util),
-        mean(high.power, low.power),
-        mean(high.sm, low.sm),
-        mean(high.tensor, low.tensor),
-        mean(high.dram, low.dram),
-    )
-
-
-def _add_dips(shape: Shape, signal: Signal, working: Floats, inside: Floats) -> None:
-    """Counts falls from high to low utilisation and the longest stretch below 10 %."""
-    traits = signal.traits
-    low_s = traits.period_s * (1.0 - traits.duty)
-    if traits.low.util <= DIP_LOW and traits.high.util >= DIP_HIGH and low_s > SAMPLE_S:
-        shape.dips += np.floor(working * inside / traits.period_s)
-        shape.cycle_s = np.where(shape.dips >= 2, traits.period_s, shape.cycle_s)
-        shape.longest_low_s = np.maximum(shape.longest_low_s, np.where(working * inside > low_s, low_s - SAMPLE_S, 0.0))
-    if traits.pause.util < LOW:
-        shape.longest_low_s = np.maximum(shape.longest_low_s, (1.0 - working) * inside)
-
-
-def _columns(shape: Shape, card: Card, *, window_s: int, rng: np.random.Generator) -> dict[str, Floats]:
-    parts = sorted(shape.components, key=lambda part: part.util)
-    shares = np.stack([part.share for part in parts])
-    quiet = _noise(rng, shares.shape[1], NOISE / window_s**0.5)
-    power_w = _weighted(shares, [part.power_w for part in parts]) * quiet
-    util = np.array([part.util for part in parts])
-    columns = {
-        "util_mean": _weighted(shares, util),
-        "util_min": _first(shares, util),
-        "util_max": _first(shares[::-1], util[::-1]),
-        **_percentiles(shares, util),
-        "util_zero_fraction": shares[util < 0.005].sum(axis=0),
-        "util_low_fraction": shares[util < LOW].sum(axis=0),
-        "util_high_fraction": shares[util >= HIGH].sum(axis=0),
-        "util_dips": shape.dips,
-        "util_longest_low_s": np.minimum(shape.longest_low_s, window_s),
-        "util_cycle_s": shape.cycle_s,
-        "memory_used_bytes": np.rint(_weighted(shares, [part.memory_bytes for part in parts])),
-        "memory_reserved_bytes": np.full(shares.shape[1], float(RESERVED_BYTES)),
-        "power_w": power_w,
-        "energy_j": power_w * window_s,
-        "temperature_c": COOL_C + WARMTH_C * power_w / card.hardware.power_limit_w,
-        "sm_clock_hz": np.where(power_w <= card.idle_w * (1 + NOISE), card.hardware.clock_idle_hz, card.hardware.clock_max_hz * 0.97),
-        "process_count": shape.processes,
-        "spin_fraction": _spin(parts, shares, card),
+def _group(hardware: Hardware, ranks: Sequence[Rank], span: Span, window_s: int) -> Columns:
+    """What a usual board of that model shows with these ranks on it."""
+    power_w, spins = _power(hardware, ranks, span)
+    samples, before = _samples(ranks, span, window_s)
+    memory, processes, clock = _held(hardware, ranks, span)
+    held = power_w[1:-1].reshape(-1, window_s)
+    return {
+        **utilisation(samples, before),
+        "memory_used_bytes": np.rint(held_means(memory, window_s=window_s)),
+        "memory_reserved_bytes": np.full(len(held), float(RESERVED_BYTES)),
+        "power_w": held.mean(axis=1),
+        "power_min_w": held.min(axis=1),
+        "power_max_w": held.max(axis=1),
+        "energy_j": window_means(power_w, window_s=window_s) * window_s,
+        "sm_clock_hz": held_means(clock, window_s=window_s),
+        "sm_clock_max_hz": np.full(len(held), hardware.clock_max_hz),
+        "ecc_uncorrected": np.zeros(len(held)),
+        "process_count": processes[1 + window_s :: window_s],  # as the window ends
+        "spin_fraction": _spinning(hardware, samples, before, power_w, spins, window_s),
+        **_averaged(hardware, ranks, span, window_s),
+        **_facts(ranks, span, window_s),
     }
-    if card.hardware.has_gpm:
-        hum = _noise(rng, shares.shape[1], NOISE / window_s**0.5)
-        columns["sm_active"] = _weighted(shares, [part.sm for part in parts]) * hum
-        columns["tensor_active"] = _weighted(shares, [part.tensor for part in parts]) * hum
-        columns["dram_active"] = _weighted(shares, [part.dram for part in parts]) * hum
+
+
+def _spread(ranks: Sequence[Rank], span: Span) -> Iterator[tuple[Rank, Floats]]:
+    for rank in ranks:
+        yield rank, np.zeros(span.readings)
+
+
+def _power(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> tuple[Floats, Floats]:
+    """Watts by reading, and how much tensor and memory work it shows (the larger, each as part of what rules out spinning)."""
+    bare = bare_w(hardware)
+    power_w = np.full(span.readings, bare)
+    works = np.zeros(span.readings)
+    for rank in ranks:
+        track, at = rank.track, rank.track.places
+        levels = track.signal.traits.levels_of(rank.role)
+        with_context = [level_w(hardware, level, has_context=_has_context(rank)) for level in levels]
+        usual = track.mixed(with_context)
+        late = track.has_process == 0
+        usual[late] = (np.array([level_w(hardware, level, has_context=False) for level in levels]) @ track.by_second)[late]
+        power_w[at] += usual * track.flicker - bare
+        works[at] += np.maximum(track.mixed([level.tensor for level in levels]) / SPIN_TENSOR, track.mixed([level.dram for level in levels]) / SPIN_DRAM)
+    return np.minimum(power_w, MOST_POWER * hardware.power_limit_w), works
+
+
+def _has_context(rank: Rank) -> bool:
+    """Whether the rank ever has a context on its GPU."""
+    signal = rank.track.signal
+    return signal.job.archetype.has_process and (rank.role != IDLE or signal.traits.idle_ranks_have_context)
+
+
+def _samples(ranks: Sequence[Rank], span: Span, window_s: int) -> tuple[NDArray[np.uint8], Floats]:
+    """Utilisation in whole percent, windows x samples, and what the last reading before each window showed."""
+    resting = np.ones(span.readings * SAMPLES_PER_S)  # of several jobs on one GPU none works at this moment
+    for rank in ranks:
+        at = slice(rank.track.places.start * SAMPLES_PER_S, rank.track.places.stop * SAMPLES_PER_S)
+        resting[at] *= 1.0 - rank.track.utilisation([level.util for level in rank.track.signal.traits.levels_of(rank.role)])
+    percent = np.rint((1.0 - resting) * 100).astype(np.uint8)
+    by_second = percent.reshape(-1, SAMPLES_PER_S).mean(axis=1) / 100
+    return percent[2 * SAMPLES_PER_S :].reshape(-1, window_s * SAMPLES_PER_S), by_second[:-2:window_s]
+
+
+def _held(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> tuple[Floats, Floats, Floats]:
+    """Memory, number of processes and clock by reading."""
+    memory, processes = np.zeros(span.readings), np.zeros(span.readings)
+    clock = np.full(span.readings, hardware.clock_idle_hz)
+    for rank in ranks:
+        if not _has_context(rank):
+            continue
+        track, at = rank.track, rank.track.places
+        processes[at] += track.has_process
+        if rank.role == IDLE:
+            memory[at] += CONTEXT_BYTES * track.has_process
+        else:
+            memory[at] += memory_bytes(hardware, track.signal.traits.memory_share * track.filled) * track.has_process
+        ratio = track.mixed([level.clock for level in track.signal.traits.levels_of(rank.role)])
+        clock[at] = np.where(track.has_process > 0, clock_hz(hardware, 1.0, has_context=True) * ratio, clock[at])
+    most = hardware.memory_total_bytes - RESERVED_BYTES
+    return np.minimum(memory, most), processes, clock
+
+
+def _spinning(hardware: Hardware, samples: NDArray[np.uint8], before: Floats, power_w: Floats, works: Floats, window_s: int) -> Floats:
+    """Share of each window's readings in which the GPU only waits in a kernel: the agent's rule."""
+    idle_w = idle_power_w(hardware.driver_name)
+    if idle_w is None:
+        return np.full(len(samples), np.nan)
+    ceiling_w = idle_w + SPIN_POWER_RATIO * (hardware.power_limit_w - idle_w)
+    util = samples.reshape(-1, SAMPLES_PER_S).mean(axis=1) / 100  # of the readings from the second one of the span on
+    util = np.concatenate([[util[0]], util[:-1]])
+    spins = (util >= SPIN_UTIL - 1e-9) & (power_w[1:-1] <= ceiling_w)
+    if hardware.has_gpm:
+        spins &= works[1:-1] < 1.0
+    fraction: Floats = spins.reshape(-1, window_s).mean(axis=1)
+    return fraction
+
+
+def _averaged(hardware: Hardware, ranks: Sequence[Rank], span: Span, window_s: int) -> Columns:
+    """What the driver averages itself, by window."""
+    count = span.seconds // window_s
+    columns = {name: np.zeros(count) for name in means(hardware, mixed((1.0,), ranks_levels(None)), thermal=0.0, capped=0.0)}
+    peak = np.zeros(span.readings)
+    for rank in ranks:
+        track, levels = rank.track, rank.track.signal.traits.levels_of(rank.role)
+        by_window = _by_window(track, track.by_second, span, window_s)
+        lively = _by_window(track, track.by_second * track.flicker, span, window_s)
+        steady, shown = mixed(tuple(by_window), levels), mixed(tuple(lively), levels)
+        thermal = _thermal(track, span, window_s) if rank.role != IDLE else np.zeros(count)
+        for name, values in means(hardware, shown._replace(util=steady.util), thermal=thermal, capped=capped_share(tuple(by_window), levels)).items():
+            columns[name] += values
+        peak[track.places] += track.mixed([level.sm for level in levels]) * track.flicker
+    for name in columns:
+        if name in GPM_COLUMNS or name in STEADY_MEANS:
+            columns[name] = np.minimum(columns[name], 1.0)
+    if hardware.has_gpm:
+        columns["sm_active_max"] = np.minimum(peak[2:].reshape(-1, window_s).max(axis=1), 1.0)
+        columns["memory_util_mean"] = columns["dram_active"].copy()
     return columns
 
 
-def _weighted(shares: Floats, values: Sequence[float] | Floats) -> Floats:
-    weighted: Floats = np.asarray(values, dtype=np.float64) @ shares
-    return weighted
-
-
-def _first(shares: Floats, util: Floats) -> Floats:
-    """The first of the given utilisations that each window shows at all."""
-    shown: Floats = util[np.argmax(shares > 1e-3, axis=0)]
-    return shown
-
-
-def _percentiles(shares: Floats, util: Floats) -> dict[str, Floats]:
-    """Components come sorted by utilisation: the first that holds for at least the given part of the time."""
-    passed = np.cumsum(shares, axis=0)
-    wanted = {"util_p5": 0.05, "util_p10": 0.10, "util_p50": 0.50, "util_p90": 0.90}
-    return {name: util[np.argmax(passed >= part - 1e-6, axis=0)] for name, part in wanted.items()}
-
-
-def _spin(parts: Sequence[Component], shares: Floats, card: Card) -> Floats:
-    """Share of each window in which the GPU only waits in a kernel: the agent's rule, level by level."""
-    idle_w = idle_power_w(card.hardware.driver_name)
-    if idle_w is None:
-        return np.full(shares.shape[1], np.nan)
-    ceiling_w = idle_w + SPIN_POWER_RATIO * (card.hardware.power_limit_w - idle_w)
-    spins = [
-        part.util >= SPIN_UTIL
-        and part.power_w <= ceiling_w
-        and (not card.hardware.has_gpm or (part.tensor < SPIN_TENSOR and part.dram < SPIN_DRAM))
-        for part in parts
-    ]
-    return _weighted(shares, [float(spin) for spin in spins])
-
-
-def _noise(rng: np.random.Generator, count: int, relative: float) -> Floats:
-    return 1.0 + relative * rng.uniform(-1.0, 1.0, count)
+def _by_window(track: Track, shares: Floats, span: Span, window_s: int) -> Floats:
+    """Shares of whole windows, 0 where the job is not there."""
+    full = np.zeros((len(shares), span.readings))
+    full[:, track.places] = shares
+    return window_means(full, window_s=window_s)

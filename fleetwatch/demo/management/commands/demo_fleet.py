@@ -1,0 +1,113 @@
+"""`manage.py demo_fleet`: a large simulated fleet with its past, for load tests; on an empty hub."""
+
+import multiprocessing
+import os
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import django
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
+from django.utils import timezone
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.costs.day_sums import sum_days
+from fleetwatch.costs.services import ensure_example_rates
+from fleetwatch.demo import bulk, fleet, tiling
+from fleetwatch.inventory.models import Node
+from fleetwatch.ledger.services import post
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.operations.services import record_run
+
+MAX_GPUS, MAX_DAYS = 20_000, 400
+DAY = timedelta(days=1)
+NO_LIMIT = 10**9
+
+
+class Command(BaseCommand):
+    """Tells the nodes' days side by side, posts them, and tiles older days of the ledger where asked."""
+
+    help = (
+        "Makes a fleet for load tests on an empty hub: whole UTC days of windows as sealed columns, posted for real, "
+        "and older days of the ledger tiled from the oldest posted one (--ledger-days). 1,000 GPUs x 30 days take minutes."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--gpus", type=int, default=1000, help="eight to a node (default %(default)s)")
+        parser.add_argument("--days", type=int, default=1, help="whole UTC days of windows, up to yesterday (default %(default)s)")
+        parser.add_argument(
+            "--fine-days", type=int, default=1, help="of these, the newest in 10 s windows, the rest in 60 s (default %(default)s)"
+        )
+        parser.add_argument("--ledger-days", type=int, default=0, help="days of ledger in all; those without windows are tiled")
+        parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes (default: the cores, %(default)s)")
+        parser.add_argument("--columns", default="", help="window columns to keep, with commas (default: all)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        _check(options)
+        now = timezone.now()
+        end = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        columns = tuple(name for name in options["columns"].split(",") if name) or None
+        past = bulk.Past(Interval(end - options["days"] * DAY, end), end - options["fine_days"] * DAY, columns)
+        with record_run("demo.fleet") as did:
+            did |= self._tell(past, gpus=options["gpus"], workers=options["workers"], now=now)
+            did["hours"] = self._post(options["workers"], now)
+            ensure_example_rates(now)
+            did["tiled"] = self._tile(past, options["ledger_days"] - options["days"])
+            did |= sum_days(now, NO_LIMIT)
+        self.stdout.write(" ".join(f"{name}={count}" for name, count in did.items()))
+
+    def _tell(self, past: bulk.Past, *, gpus: int, workers: int, now: datetime) -> dict[str, int]:
+        members = fleet.nodes(gpus)
+        told = bulk.Told()
+        for done, one in enumerate(_in_parallel(workers, [(_tell, (member, past, now)) for member in members]), 1):
+            told += one
+            if done % max(1, len(members) // 20) == 0:
+                self._say(f"told nodes={done}/{len(members)} windows={told.windows}")
+        return {"nodes": len(members), "windows": told.windows, "values": told.values}
+
+    def _post(self, workers: int, now: datetime) -> int:
+        hours = sum(_in_parallel(workers, [(_post, (now,))] * workers))
+        self._say(f"posted hours={hours}")
+        return hours
+
+    def _tile(self, past: bulk.Past, days: int) -> int:
+        written = 0
+        for start, entries in tiling.tile(Interval(past.interval.start, past.interval.start + DAY), days):
+            written += entries
+            self._say(f"tiled day={start:%Y-%m-%d} entries={entries}")
+        return written
+
+    def _say(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()
+
+
+def _check(options: dict[str, Any]) -> None:
+    if not (1 <= options["gpus"] <= MAX_GPUS and 1 <= options["days"] <= MAX_DAYS and 0 <= options["ledger_days"] <= MAX_DAYS):
+        raise CommandError(f"--gpus is 1 to {MAX_GPUS}, --days and --ledger-days at most {MAX_DAYS}")
+    if not 1 <= options["workers"] <= 64 or options["fine_days"] < 0:
+        raise CommandError("--workers is 1 to 64, --fine-days not below 0")
+    if Node.objects.exists():
+        raise CommandError("this hub has nodes already: a fleet for load tests belongs on an empty one (--data of another folder)")
+    if options["ledger_days"] > options["days"] and str(zone()) != "UTC":
+        raise CommandError("days are tiled in UTC alone: set the organisation's time zone to UTC first")
+
+
+def _in_parallel(workers: int, calls: list[tuple[Any, tuple[Any, ...]]]) -> Iterator[Any]:
+    """Results as they come, each call in one of so many processes with a connection of its own."""
+    connection.close()
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=django.setup) as pool:
+        for future in as_completed([pool.submit(function, *arguments) for function, arguments in calls]):
+            yield future.result()
+
+
+def _tell(member: fleet.DemoNode, past: bulk.Past, now: datetime) -> bulk.Told:
+    return bulk.tell_node(member, past, received_at=now)
+
+
+def _post(now: datetime) -> int:
+    return post(now, NO_LIMIT)["hours"]
