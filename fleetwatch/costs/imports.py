@@ -9,9 +9,10 @@ from django.db import transaction
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import cuts, selectors, services
-from fleetwatch.costs.rate_csv import MAX_FAULTS, Fault, RefusedError, Row, read
+from fleetwatch.costs.rate_csv import Row, read
 from fleetwatch.costs.subjects import BEGINNING, RateError, Subject, find
 from fleetwatch.costs.totals import ZERO, Totals, nothing
+from fleetwatch.lib.csv_rows import MAX_FAULTS, Fault, RefusedError
 from fleetwatch.lib.intervals import Interval
 
 LOOKS_BACK_DAYS = 30

@@ -5,43 +5,23 @@ GPU-hour); valid_from and valid_to ("" = open) as dates of the organisation, tim
 "beginning"; currency ("" = USD), pricing_class, source, source_date.
 """
 
-import csv
-import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from zoneinfo import ZoneInfo
+
+from fleetwatch.lib import csv_rows
+from fleetwatch.lib.csv_rows import MAX_FAULTS, Fault, FieldError, RefusedError
 
 MAX_BYTES = 1_000_000
 MAX_ROWS = 5_000
-MAX_FAULTS = 100  # told; a file that is wrong in more places is wrong in its form
 MAX_FIELD = 300
 
 SUBJECTS = ("gpu", "node", "pool", "gpu_model")
 COLUMNS = (*SUBJECTS, "class", "region", "price", "currency", "valid_from", "valid_to", "pricing_class", "source", "source_date")
 NEEDED = ("price", "valid_from")
 _NO_DATE = "A date like 2026-11-01, please, not {!r}."
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What is wrong in a line (the first is 1) and field ("" = the line as a whole)."""
-
-    line: int
-    field: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"line {self.line}{f', {self.field}' if self.field else ''}: {self.text}"
-
-
-class RefusedError(ValueError):
-    """A file that can't be taken; nothing of it was."""
-
-    def __init__(self, faults: list[Fault]) -> None:
-        super().__init__("; ".join(map(str, faults[:3])))
-        self.faults = faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +42,13 @@ class Row:
     source_date: date | None
 
 
-class _FieldError(ValueError):
-    def __init__(self, field: str, text: str) -> None:
-        super().__init__(text)
-        self.field = field
-
-
 def read(content: bytes, zone: ZoneInfo) -> list[Row]:
     """The rows of a file. Raises RefusedError with every fault found, at most MAX_FAULTS."""
     rows, faults = [], []
-    for line, cells in _lines(content):
+    for line, cells in csv_rows.rows(content, max_bytes=MAX_BYTES, max_rows=MAX_ROWS, check_header=_check_header):
         try:
             rows.append(_row(line, cells, zone))
-        except _FieldError as error:
+        except FieldError as error:
             faults.append(Fault(line, error.field, str(error)))
     if faults:
         raise RefusedError(faults[:MAX_FAULTS])
@@ -83,51 +57,8 @@ def read(content: bytes, zone: ZoneInfo) -> list[Row]:
     return rows
 
 
-def _lines(content: bytes) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Line number and cells by column of each line that is not empty."""
-    reader = csv.reader(io.StringIO(_text(content), newline=""), delimiter=_delimiter(content), strict=True)
-    count = 0
-    try:
-        header = [name.strip().lower() for name in next(reader, [])]
-        _check_header(header)
-        following = reader.line_num + 1
-        for cells in reader:
-            # a quoted cell may go over several lines: where the row begins is what is told
-            at, following = following, reader.line_num + 1
-            if not any(cell.strip() for cell in cells):
-                continue
-            count += 1
-            if count > MAX_ROWS:
-                raise RefusedError([Fault(at, "", f"There are more than {MAX_ROWS} rates in it.")])
-            if len(cells) > len(header):
-                raise RefusedError([Fault(at, "", f"It has {len(cells)} cells, the first line has {len(header)}.")])
-            yield at, dict(zip(header, (cell.strip() for cell in cells), strict=False))
-    except csv.Error as error:
-        raise RefusedError([Fault(reader.line_num, "", f"This is no CSV: {error}.")]) from error
-
-
-def _text(content: bytes) -> str:
-    if len(content) > MAX_BYTES:
-        raise RefusedError([Fault(1, "", f"The file is larger than {MAX_BYTES:,} bytes.")])
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise RefusedError([Fault(content[: error.start].count(b"\n") + 1, "", "This is not UTF-8 text.")]) from error
-    if "\0" in text:
-        raise RefusedError([Fault(text[: text.index("\0")].count("\n") + 1, "", "There is a zero byte in it.")])
-    return text
-
-
-def _delimiter(content: bytes) -> str:
-    """What the first line has more of: spreadsheets of some countries write semicolons."""
-    first = content.split(b"\n", 1)[0]
-    return ";" if first.count(b";") > first.count(b",") else ","
-
-
 def _check_header(header: list[str]) -> None:
-    faults = [Fault(1, name[:40], "There is no such column.") for name in header if name not in COLUMNS]
-    faults += [Fault(1, name, "This column stands twice.") for name in sorted({name for name in header if header.count(name) > 1})]
-    faults += [Fault(1, name, "This column is needed.") for name in NEEDED if name not in header]
+    faults = csv_rows.header_faults(header, needed=NEEDED, known=COLUMNS)
     if not any(name in header for name in SUBJECTS):
         faults.append(Fault(1, "", f"One of the columns {', '.join(SUBJECTS)} is needed."))
     if faults:
@@ -137,10 +68,10 @@ def _check_header(header: list[str]) -> None:
 def _row(line: int, cells: Mapping[str, str], zone: ZoneInfo) -> Row:
     for field, text in cells.items():
         if len(text) > MAX_FIELD or not text.isprintable():
-            raise _FieldError(field, f"At most {MAX_FIELD} letters and no control characters, please.")
+            raise FieldError(field, f"At most {MAX_FIELD} letters and no control characters, please.")
     named = [kind for kind in SUBJECTS if cells.get(kind)]
     if len(named) != 1:
-        raise _FieldError(named[1] if named else "", f"Exactly one of {', '.join(SUBJECTS)}, please.")
+        raise FieldError(named[1] if named else "", f"Exactly one of {', '.join(SUBJECTS)}, please.")
     return Row(
         line=line,
         kind=named[0],
@@ -158,19 +89,15 @@ def _row(line: int, cells: Mapping[str, str], zone: ZoneInfo) -> Row:
 
 
 def _price(text: str) -> Decimal:
-    try:
-        # Decimal also reads "1_0", digits of other scripts and "Infinity": a price has none of that
-        price = Decimal(text) if text.isascii() and "_" not in text else Decimal("NaN")
-    except InvalidOperation:
-        price = Decimal("NaN")
-    if not price.is_finite():
-        raise _FieldError("price", f"A number like 2.49, please, not {text[:40]!r}.")
+    price = csv_rows.number(text)
+    if price is None:
+        raise FieldError("price", f"A number like 2.49, please, not {text[:40]!r}.")
     return price
 
 
 def _begins(text: str, zone: ZoneInfo) -> datetime | None:
     if not text:
-        raise _FieldError("valid_from", "From when on? A date like 2026-11-01, or beginning.")
+        raise FieldError("valid_from", "From when on? A date like 2026-11-01, or beginning.")
     return None if text.lower() == "beginning" else _time("valid_from", text, zone)
 
 
@@ -179,7 +106,7 @@ def _day(field: str, text: str) -> date | None:
     try:
         return date.fromisoformat(text) if text else None
     except ValueError:
-        raise _FieldError(field, _NO_DATE.format(text[:40])) from None
+        raise FieldError(field, _NO_DATE.format(text[:40])) from None
 
 
 def _time(field: str, text: str, zone: ZoneInfo) -> datetime | None:
@@ -187,7 +114,7 @@ def _time(field: str, text: str, zone: ZoneInfo) -> datetime | None:
     try:
         return _moment(text, zone) if text else None
     except (ValueError, OverflowError):
-        raise _FieldError(field, _NO_DATE.format(text[:40])) from None
+        raise FieldError(field, _NO_DATE.format(text[:40])) from None
 
 
 def _moment(text: str, zone: ZoneInfo) -> datetime:

@@ -9,10 +9,10 @@ from django.core.management import call_command
 
 from fleetwatch.costs.imports import Imported, closed_days, dry_run, import_rates
 from fleetwatch.costs.models import Rate
-from fleetwatch.costs.rate_csv import RefusedError
 from fleetwatch.costs.selectors import totals
 from fleetwatch.costs.services import BEGINNING, RateError, ensure_example_rates, set_rate, withdraw_rate
 from fleetwatch.ledger.models import ClosedMonth
+from fleetwatch.lib.csv_rows import RefusedError
 from tests.costs.factories import HOUR, a_gpu, a_job, a_rate, an_entry
 
 pytestmark = pytest.mark.django_db

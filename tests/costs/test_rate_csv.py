@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.costs.rate_csv import COLUMNS, MAX_BYTES, MAX_FAULTS, MAX_ROWS, RefusedError, Row, read
+from fleetwatch.costs.rate_csv import COLUMNS, MAX_BYTES, MAX_ROWS, Row, read
+from fleetwatch.lib.csv_rows import MAX_FAULTS, RefusedError
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HEADER = "gpu_model,class,region,price,valid_from,valid_to,pricing_class,source,source_date\n"
@@ -113,7 +114,7 @@ def test_a_quote_that_never_ends_is_no_csv():
 def test_there_is_an_end_to_rows_and_to_faults():
     head = "gpu,price,valid_from\n"
     assert len(read((head + "a,1,beginning\n" * MAX_ROWS).encode(), BERLIN)) == MAX_ROWS
-    assert faults(head + "a,1,beginning\n" * (MAX_ROWS + 1)) == [(MAX_ROWS + 2, "", "There are more than 5000 rates in it.")]
+    assert faults(head + "a,1,beginning\n" * (MAX_ROWS + 1)) == [(MAX_ROWS + 2, "", "There are more than 5,000 rows in it.")]
     assert len(faults(head + "a,x,beginning\n" * 500)) == MAX_FAULTS
 
 

@@ -12,13 +12,14 @@ from django.views.decorators.http import require_http_methods
 from fleetwatch.accounts.permissions import admin_required
 from fleetwatch.costs import imports
 from fleetwatch.costs.owned import measured_draw
-from fleetwatch.costs.rate_csv import COLUMNS, MAX_BYTES, RefusedError
+from fleetwatch.costs.rate_csv import COLUMNS, MAX_BYTES
 from fleetwatch.costs.services import RateError, Subject, set_rate
 from fleetwatch.costs.tco import Component, components, price
 from fleetwatch.dashboard import numbers, owned
 from fleetwatch.dashboard.changes import read_since
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.inventory.models import GPUModel
+from fleetwatch.lib.csv_rows import RefusedError
 
 
 @require_http_methods(["GET", "POST"])

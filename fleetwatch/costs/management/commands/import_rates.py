@@ -9,7 +9,8 @@ from django.utils import timezone
 
 from fleetwatch.costs import imports
 from fleetwatch.costs.pricing import CENT, usd
-from fleetwatch.costs.rate_csv import COLUMNS, MAX_BYTES, RefusedError
+from fleetwatch.costs.rate_csv import COLUMNS, MAX_BYTES
+from fleetwatch.lib.csv_rows import RefusedError
 
 
 class Command(BaseCommand):

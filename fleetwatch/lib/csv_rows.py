@@ -1,0 +1,103 @@
+"""A CSV file as it came in: its rows by column, or what is wrong with it by line and field. Pure.
+
+UTF-8, commas or semicolons, a first line with the columns. What the cells mean is the caller's.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+MAX_FAULTS = 100  # told; a file that is wrong in more places is wrong in its form
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong in a line (the first is 1) and field ("" = the line as a whole)."""
+
+    line: int
+    field: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}{f', {self.field}' if self.field else ''}: {self.text}"
+
+
+class RefusedError(ValueError):
+    """A file that can't be taken; nothing of it was."""
+
+    def __init__(self, faults: list[Fault]) -> None:
+        super().__init__("; ".join(map(str, faults[:3])))
+        self.faults = faults
+
+
+class FieldError(ValueError):
+    """A cell that can't be taken."""
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(text)
+        self.field = field
+
+
+def rows(
+    content: bytes, *, max_bytes: int, max_rows: int, check_header: Callable[[list[str]], None], lower: bool = True
+) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Line number and cells by column of each line that is not empty; columns in lower case, where they are ours.
+
+    Raises RefusedError; `check_header` does so for columns.
+    """
+    reader = csv.reader(io.StringIO(_text(content, max_bytes), newline=""), delimiter=_delimiter(content), strict=True)
+    count = 0
+    try:
+        header = [name.strip().lower() if lower else name.strip() for name in next(reader, [])]
+        check_header(header)
+        following = reader.line_num + 1
+        for cells in reader:
+            # a quoted cell may go over several lines: where the row begins is what is told
+            at, following = following, reader.line_num + 1
+            if not any(cell.strip() for cell in cells):
+                continue
+            count += 1
+            if count > max_rows:
+                raise RefusedError([Fault(at, "", f"There are more than {max_rows:,} rows in it.")])
+            if len(cells) > len(header):
+                raise RefusedError([Fault(at, "", f"It has {len(cells)} cells, the first line has {len(header)}.")])
+            yield at, dict(zip(header, (cell.strip() for cell in cells), strict=False))
+    except csv.Error as error:
+        raise RefusedError([Fault(reader.line_num, "", f"This is no CSV: {error}.")]) from error
+
+
+def header_faults(header: list[str], *, needed: tuple[str, ...], known: tuple[str, ...] | None = None) -> list[Fault]:
+    """Columns that stand twice or are missing; and those that nobody knows, where others are not just left aside."""
+    unknown = [Fault(1, name[:40], "There is no such column.") for name in header if known is not None and name not in known]
+    twice = [Fault(1, name[:40], "This column stands twice.") for name in sorted({name for name in header if header.count(name) > 1})]
+    return [*unknown, *twice, *(Fault(1, name, "This column is needed.") for name in needed if name not in header)]
+
+
+def number(text: str) -> Decimal | None:
+    """The text as a finite number; None where it is none."""
+    try:
+        # Decimal also reads "1_0", digits of other scripts and "Infinity": no amount has any of that
+        found = Decimal(text) if text.isascii() and "_" not in text else Decimal("NaN")
+    except InvalidOperation:
+        return None
+    return found if found.is_finite() else None
+
+
+def _text(content: bytes, max_bytes: int) -> str:
+    if len(content) > max_bytes:
+        raise RefusedError([Fault(1, "", f"The file is larger than {max_bytes:,} bytes.")])
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RefusedError([Fault(content[: error.start].count(b"\n") + 1, "", "This is not UTF-8 text.")]) from error
+    if "\0" in text:
+        raise RefusedError([Fault(text[: text.index("\0")].count("\n") + 1, "", "There is a zero byte in it.")])
+    return text
+
+
+def _delimiter(content: bytes) -> str:
+    """What the first line has more of: spreadsheets of some countries write semicolons."""
+    first = content.split(b"\n", 1)[0]
+    return ";" if first.count(b";") > first.count(b",") else ","
