@@ -1,11 +1,13 @@
 """What a window of half an hour, two or six hours says of each GPU and of its job: the evidence that detectors compare. Pure numpy.
 
 Every array is lanes x cells: at [lane, cell] stands what the window says that ends with that cell.
+Names: MEANS, MAXIMA, MINIMA and FORMULAS; `ledger_` + a state: its share of the held time; `job_` + a
+feature + `_median`, `_mad`, `_min`, `_max`: over the job's GPUs at that cell.
 Definitions: domain facts 3.2 in docs/diagnosis.md. NaN = not read; nothing is ever filled in.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -23,6 +25,8 @@ Mask = NDArray[np.bool_]
 # Windows in cells of five minutes: half an hour, on which thresholds were checked; longer where cycles are long.
 SHORT, MIDDLE, LONG = 6, 24, 72
 CELL_S = CELL_MS / 1000
+
+Formula = Callable[["Features"], Floats]
 
 # Feature -> the cell's figure of which it is the mean over observed time.
 MEANS = {
@@ -109,67 +113,125 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Evidence per lane and cell, over a window of `length` cells; detectors read it by name."""
+    """Evidence per lane and cell over a window of `length` cells, by name; worked out when somebody asks."""
 
     lanes: Lanes
     length: int
-    values: Mapping[str, Floats]
+    _known: dict[str, Floats] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Floats:
-        """The feature; all NaN where no sensor of that name was read."""
-        return self.values[name]
+        """The feature; NaN where its sensor was not read. Raises KeyError for a name that no formula has."""
+        if name not in self._known:
+            self._known[name] = self._made(name)
+        return self._known[name]
 
     def has(self, *names: str) -> Mask:
         """Where every one of the features was read."""
-        known: Mask = np.logical_and.reduce([~np.isnan(self.values[name]) for name in names])
+        known: Mask = np.logical_and.reduce([~np.isnan(self[name]) for name in names])
         return known
 
+    def mean(self, values: Floats, weight: Floats) -> Floats:
+        """Mean by weight over the window of what was read."""
+        by = np.where(np.isnan(values), 0.0, weight)
+        return ratio(self.sum(np.nan_to_num(values) * by), self.sum(by))
 
-def features(lanes: Lanes, length: int) -> Features:
-    """The evidence of windows of so many cells."""
-    figures = lanes.figures
-    held_ms: Floats = np.where(lanes.held, float(CELL_MS), 0.0)
-    seen = np.where(lanes.held, np.nan_to_num(figures[SEEN_MS]), 0.0)
-    values: dict[str, Floats] = {name: _mean(figures[source], seen, length) for name, source in MEANS.items()}
-    values |= {name: _extreme(figures[source], length, np.fmax) for name, source in MAXIMA.items()}
-    values |= {name: _extreme(figures[source], length, np.fmin) for name, source in MINIMA.items()}
-    observed_s = _sum(seen, length) / 1000
-    values["coverage"] = _ratio(observed_s * 1000, _sum(held_ms, length))
-    values["observed_s"] = observed_s
-    values["age_s"] = lanes.age.astype(np.float64) * CELL_S
-    values["dips_per_min"] = _per_minute(figures["util_dips"], observed_s, length)
-    values["memory_drops_per_min"] = _per_minute(figures[of_cell.MEMORY_DROPS], observed_s, length)
-    values |= _pauses(lanes, length, observed_s)
-    span_w = (lanes.limit_w - lanes.idle_w)[:, None]
-    values["pr"] = (values["power_w"] - lanes.idle_w[:, None]) / span_w
-    values["pr_max"] = (values["power_max_w"] - lanes.idle_w[:, None]) / span_w
-    values["mem"] = values["memory"] / lanes.memory_bytes[:, None]
-    values["mem_max"] = values["memory_max"] / lanes.memory_bytes[:, None]
-    values["nvl"] = values["nvl_rx"] + values["nvl_tx"]
-    values["corr"] = _correlation(figures, length)
-    values |= {f"ledger_{state}": _mean(lanes.states[state], held_ms, length) for state in STATES}
-    values |= _of_job(lanes, values)
-    return Features(lanes, length, values)
+    def sum(self, values: Floats) -> Floats:
+        """Sum over the window; what is NaN adds nothing."""
+        total = np.cumsum(np.nan_to_num(values), axis=1)
+        total[:, self.length :] -= total[:, : -self.length].copy()
+        return total
+
+    def any(self, values: Floats) -> Mask:
+        """Whether anything was read in the window."""
+        return self.sum((~np.isnan(values)).astype(np.float64)) > 0
+
+    def _made(self, name: str) -> Floats:
+        figures = self.lanes.figures
+        if name in FORMULAS:
+            return FORMULAS[name](self)
+        if name in MEANS:
+            return self.mean(figures[MEANS[name]], _seen(self.lanes))
+        if name in MAXIMA:
+            return _extreme(figures[MAXIMA[name]], self.length, np.fmax)
+        if name in MINIMA:
+            return _extreme(figures[MINIMA[name]], self.length, np.fmin)
+        if name.startswith("ledger_"):
+            return self.mean(self.lanes.states[name.removeprefix("ledger_")], _held_ms(self.lanes))
+        if name.startswith("job_"):
+            feature, _, word = name.removeprefix("job_").rpartition("_")
+            return _of_job(self.lanes, self[feature], _OVER[word])
+        raise KeyError(name)
 
 
-def _per_minute(counts: Floats, observed_s: Floats, length: int) -> Floats:
+def _seen(lanes: Lanes) -> Floats:
+    return np.where(lanes.held, np.nan_to_num(lanes.figures[SEEN_MS]), 0.0)
+
+
+def _held_ms(lanes: Lanes) -> Floats:
+    return np.where(lanes.held, float(CELL_MS), 0.0)
+
+
+def _observed_s(f: Features) -> Floats:
+    return f.sum(_seen(f.lanes)) / 1000
+
+
+def _coverage(f: Features) -> Floats:
+    """Observed ÷ held."""
+    return ratio(f.sum(_seen(f.lanes)), f.sum(_held_ms(f.lanes)))
+
+
+def _age_s(f: Features) -> Floats:
+    """Seconds since the job began."""
+    return f.lanes.age.astype(np.float64) * CELL_S
+
+
+def _per_minute(figure: str) -> Formula:
     """How often per observed minute; NaN where it was not counted."""
-    return np.where(_any(counts, length), _ratio(_sum(counts, length) * 60, observed_s), np.nan)
+
+    def made(f: Features) -> Floats:
+        counts = f.lanes.figures[figure]
+        return np.where(f.any(counts), ratio(f.sum(counts) * 60, f["observed_s"]), np.nan)
+
+    return made
 
 
-def _pauses(lanes: Lanes, length: int, observed_s: Floats) -> dict[str, Floats]:
-    """Long pauses: how many, their share of time, and the mean and the variation of the time between their onsets."""
-    count, total, squares = _intervals(lanes.figures)
-    n, onsets = _sum(count, length), _sum(lanes.figures[lows.ONSETS], length)
-    mean = _ratio(_sum(total, length), n)
-    variance: Floats = np.maximum(_ratio(_sum(squares, length), n) - mean * mean, 0.0)
-    is_known = _any(lanes.figures[lows.LOW_S], length)
-    return {
-        "long_n": np.where(is_known, onsets, np.nan),
-        "long_frac": np.where(is_known, _ratio(_sum(lanes.figures[lows.LOW_S], length), observed_s), np.nan),
-        "long_per_s": mean,
-        "long_cv": _ratio(np.sqrt(variance), mean),
-    }
+def _power_ratio(of: str) -> Formula:
+    """Of the range between bare idle power and limit."""
+
+    def made(f: Features) -> Floats:
+        idle_w = f.lanes.idle_w[:, None]
+        return (f[of] - idle_w) / (f.lanes.limit_w[:, None] - idle_w)
+
+    return made
+
+
+def _memory_ratio(of: str) -> Formula:
+    return lambda f: f[of] / f.lanes.memory_bytes[:, None]
+
+
+def _long_n(f: Features) -> Floats:
+    """Long pauses that began."""
+    return np.where(f.any(f.lanes.figures[lows.LOW_S]), f.sum(f.lanes.figures[lows.ONSETS]), np.nan)
+
+
+def _long_frac(f: Features) -> Floats:
+    """Share of the observed time in long pauses."""
+    paused_s = f.lanes.figures[lows.LOW_S]
+    return np.where(f.any(paused_s), ratio(f.sum(paused_s), f["observed_s"]), np.nan)
+
+
+def _long_per_s(f: Features) -> Floats:
+    """Mean seconds from onset to onset."""
+    count, total, _ = _intervals(f.lanes.figures)
+    return ratio(f.sum(total), f.sum(count))
+
+
+def _long_cv(f: Features) -> Floats:
+    """Variation of that time: standard deviation ÷ mean."""
+    count, _, squares = _intervals(f.lanes.figures)
+    mean = f["long_per_s"]
+    variance = np.maximum(ratio(f.sum(squares), f.sum(count)) - mean * mean, 0.0)
+    return ratio(np.sqrt(variance), mean)
 
 
 def _intervals(figures: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
@@ -189,57 +251,60 @@ def _intervals(figures: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
     return count, np.nan_to_num(figures[lows.INTERVALS]) + gap, np.nan_to_num(figures[lows.INTERVALS_SQUARED]) + gap * gap
 
 
-def _correlation(figures: Mapping[str, Floats], length: int) -> Floats:
+def _correlation(f: Features) -> Floats:
     """Of the GPU's utilisation with the mean of its job's other GPUs on the node; NaN without any, or where nothing varies."""
-    n, x, m, xx, mm, xm = (_sum(figures[name], length) for name in of_cell.PEERS)
-    n = np.where(_any(figures[of_cell.PEERS[0]], length), n, np.nan)
+    figures = f.lanes.figures
+    n, x, m, xx, mm, xm = (f.sum(figures[name]) for name in of_cell.PEERS)
     spread = (n * xx - x * x) * (n * mm - m * m)
-    return _ratio(n * xm - x * m, np.sqrt(np.where(spread > 1e-9, spread, np.nan)))
+    return ratio(n * xm - x * m, np.sqrt(np.where(spread > 1e-9, spread, np.nan)))
 
 
-# Of these a lane is compared with the others of its job.
-COMPARED = ("util", "pr", "ten", "clk", "util_max", "p5", "ledger_idle")
-
-
-def _of_job(lanes: Lanes, values: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Over the job's lanes that hold a GPU at that cell: how many, and of COMPARED the median, minimum and maximum."""
-    shape = lanes.held.shape
-    found = {"job_gpus": np.zeros(shape)} | {f"job_{name}_{word}": np.full(shape, np.nan) for name in COMPARED for word in _OVER}
-    for rows in lanes.of_jobs():
-        held = lanes.held[rows]
-        found["job_gpus"][rows] = held.sum(axis=0)
-        for name in COMPARED:
-            own = np.where(held, values[name][rows], np.nan)
-            is_known = ~np.isnan(own).all(axis=0)
-            if not is_known.any():
-                continue
-            for word, over in _OVER.items():
-                if len(own) == 1:
-                    found[f"job_{name}_{word}"][rows] = own
-                else:
-                    found[f"job_{name}_{word}"][rows][:, is_known] = over(own[:, is_known], axis=0)
+def _job_gpus(f: Features) -> Floats:
+    """How many GPUs the job holds at that cell."""
+    found = np.zeros(f.lanes.held.shape)
+    for rows in f.lanes.of_jobs():
+        found[rows] = f.lanes.held[rows].sum(axis=0)
     return found
 
 
-_OVER: dict[str, Any] = {"median": np.nanmedian, "min": np.nanmin, "max": np.nanmax}
+FORMULAS: dict[str, Formula] = {
+    "observed_s": _observed_s,
+    "coverage": _coverage,
+    "age_s": _age_s,
+    "dips_per_min": _per_minute("util_dips"),
+    "memory_drops_per_min": _per_minute(of_cell.MEMORY_DROPS),
+    "pr": _power_ratio("power_w"),
+    "pr_max": _power_ratio("power_max_w"),
+    "mem": _memory_ratio("memory"),
+    "mem_max": _memory_ratio("memory_max"),
+    "nvl": lambda f: f["nvl_rx"] + f["nvl_tx"],
+    "long_n": _long_n,
+    "long_frac": _long_frac,
+    "long_per_s": _long_per_s,
+    "long_cv": _long_cv,
+    "corr": _correlation,
+    "job_gpus": _job_gpus,
+}
 
 
-def _sum(values: Floats, length: int) -> Floats:
-    """Sum over the last `length` cells; what is NaN adds nothing."""
-    total = np.cumsum(np.nan_to_num(values), axis=1)
-    total[:, length:] -= total[:, :-length].copy()
-    return total
+def _of_job(lanes: Lanes, values: Floats, over: Any) -> Floats:
+    """Over the job's lanes that hold a GPU at that cell and of which it was read; NaN without any."""
+    found = np.full(values.shape, np.nan)
+    for rows in lanes.of_jobs():
+        own = np.where(lanes.held[rows], values[rows], np.nan)
+        is_known = ~np.isnan(own).all(axis=0)
+        if is_known.any():
+            found[rows.start : rows.stop, is_known] = over(own[:, is_known], axis=0)
+    return found
 
 
-def _any(values: Floats, length: int) -> Mask:
-    """Whether anything was read in the last `length` cells."""
-    return _sum((~np.isnan(values)).astype(np.float64), length) > 0
+def _mad(values: Floats, axis: int) -> Floats:
+    """Median absolute deviation from the median."""
+    result: Floats = np.nanmedian(np.abs(values - np.nanmedian(values, axis=axis, keepdims=True)), axis=axis)
+    return result
 
 
-def _mean(values: Floats, weight: Floats, length: int) -> Floats:
-    """Mean by weight over the last `length` cells of what was read."""
-    by = np.where(np.isnan(values), 0.0, weight)
-    return _ratio(_sum(np.nan_to_num(values) * by, length), _sum(by, length))
+_OVER: dict[str, Any] = {"median": np.nanmedian, "mad": _mad, "min": np.nanmin, "max": np.nanmax}
 
 
 def _extreme(values: Floats, length: int, passing: Any) -> Floats:
@@ -252,7 +317,7 @@ def _extreme(values: Floats, length: int, passing: Any) -> Floats:
     return found
 
 
-def _ratio(over: Floats, under: Floats) -> Floats:
+def ratio(over: Floats, under: Floats) -> Floats:
     """over ÷ under; NaN where under is not above 0."""
     with np.errstate(invalid="ignore"):
         result: Floats = np.divide(over, under, out=np.full(np.shape(over), np.nan), where=under > 0)

@@ -1,4 +1,7 @@
-"""Long pauses: stretches of low utilisation of five seconds and more, joined over windows. Pure numpy."""
+"""Long pauses: stretches of five seconds and more without work, joined over windows. Pure numpy.
+
+A GPU pauses while its utilisation is low, and while it spins: it shows a busy kernel and draws no power, waiting for another rank.
+"""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -15,7 +18,7 @@ LONG_S = 5.0  # a shorter pause is a step's own rhythm
 WHOLE = 0.9  # share of a window from which it is one pause from end to end
 SAME_MS = 1_000  # windows this close follow each other
 
-COLUMNS = ("util_mean", "util_longest_low_s", "util_low_fraction", "util_dips")
+COLUMNS = ("util_mean", "util_longest_low_s", "util_dips", "spin_fraction")
 
 LOW_S = "long_low_s"  # seconds of long pauses
 ONSETS = "long_onsets"  # how many began
@@ -60,13 +63,14 @@ def of(windows: Windows, place: Ints, size: int) -> dict[str, Floats]:
 
 
 def _low_seconds(windows: Windows) -> tuple[Floats, Mask]:
-    """Seconds of each window's longest pause, and whether utilisation was read at all."""
+    """Seconds of each window's longest pause (of spinning: all of it), and whether utilisation was read at all."""
     length_s = (windows.end_ms - windows.start_ms) / 1000
     nan = np.full(len(length_s), np.nan)
     mean = windows.columns.get("util_mean", nan)
     longest = windows.columns.get("util_longest_low_s", nan)
     # without the driver's buffer a window is a pause or it is not
     low_s = np.where(np.isnan(longest), np.where(mean < LOW, length_s, 0.0), longest)
+    low_s = np.fmax(low_s, windows.columns.get("spin_fraction", nan) * length_s)
     return low_s, ~np.isnan(longest) | ~np.isnan(mean)
 
 

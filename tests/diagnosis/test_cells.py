@@ -162,3 +162,10 @@ def test_without_the_drivers_samples_a_window_is_a_pause_or_it_is_not():
 
     assert figures[lows.LOW_S][0, 0] == 20
     assert figures[cells.WINDOW_LOW][0, 0] == 0.5
+
+
+def test_a_gpu_that_spins_pauses_however_busy_it_seems():
+    figures = made(windows(util_mean=[1.0, 1.0, 1.0], util_longest_low_s=[0.0, 0.0, 0.0], spin_fraction=[0.0, 0.8, 0.0]))
+
+    assert figures[lows.LOW_S][0, 0] == 8
+    assert figures[lows.ONSETS][0, 0] == 1

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fleetwatch.diagnosis import cells, lows
-from fleetwatch.diagnosis.features import MEANS, STATES, Features, Lanes, features
+from fleetwatch.diagnosis.features import MEANS, STATES, Features, Lanes
 
 NAMES = {*cells.MEANS, *cells.SUMS, *cells.PEERS, *lows.FIGURES, cells.SEEN_MS, cells.CLOCK_RATIO, cells.WINDOW_LOW, cells.MEMORY_DROPS}
 NAMES |= {f"{name}_max" for name in cells.MAXIMA} | {f"{name}_min" for name in cells.MINIMA} | {f"host_{name}" for name in cells.HOST_MEANS}
@@ -38,38 +38,38 @@ def at_the_end(found: Features, name: str) -> float:
 
 
 def test_a_mean_weighs_cells_by_what_was_observed_of_them():
-    found = features(lanes(util_mean=[1.0, 0.4], seen_ms=[300_000, 150_000]), 2)
+    found = Features(lanes(util_mean=[1.0, 0.4], seen_ms=[300_000, 150_000]), 2)
 
     assert at_the_end(found, "util") == pytest.approx((1.0 * 300 + 0.4 * 150) / 450)
     assert at_the_end(found, "coverage") == 0.75
 
 
 def test_a_window_looks_back_over_its_own_length_alone():
-    found = features(lanes(util_mean=[1.0, 0.0, 0.0]), 2)
+    found = Features(lanes(util_mean=[1.0, 0.0, 0.0]), 2)
 
     assert found["util"][0].tolist() == [1.0, 0.5, 0.0]
 
 
 def test_what_was_not_read_stays_unread():
-    found = features(lanes(util_mean=[1.0]), 6)
+    found = Features(lanes(util_mean=[1.0]), 6)
 
     assert all(np.isnan(found[name]).all() for name in MEANS if name != "util")
     assert not found.has("util", "sm").any()
 
 
 def test_the_power_ratio_is_of_the_range_between_bare_idle_and_limit():
-    assert at_the_end(features(lanes(power_w=[250.0], power_max_w_max=[700.0]), 6), "pr") == 0.25
-    assert at_the_end(features(lanes(power_w=[250.0], power_max_w_max=[700.0]), 6), "pr_max") == 1.0
+    assert at_the_end(Features(lanes(power_w=[250.0], power_max_w_max=[700.0]), 6), "pr") == 0.25
+    assert at_the_end(Features(lanes(power_w=[250.0], power_max_w_max=[700.0]), 6), "pr_max") == 1.0
 
 
 @pytest.mark.parametrize(("length", "largest"), [(1, 2.0), (2, 5.0), (3, 9.0), (6, 9.0)])
 def test_an_extreme_is_of_the_windows_cells(length, largest):
-    assert at_the_end(features(lanes(util_max_max=[9.0, 5.0, 2.0]), length), "util_max") == largest
+    assert at_the_end(Features(lanes(util_max_max=[9.0, 5.0, 2.0]), length), "util_max") == largest
 
 
 def test_the_time_between_pauses_counts_across_cells():
     # pauses begin at 100 s and 200 s of the first cell and at 20 s of the third: 100 s and 420 s between them
-    found = features(
+    found = Features(
         lanes(
             long_low_s=[20, 0, 10], long_onsets=[2, 0, 1], long_first_onset_s=[100, np.nan, 20], long_last_onset_s=[200, np.nan, 20],
             long_interval_s=[100, 0, 0], long_interval_s2=[10_000, 0, 0],
@@ -83,7 +83,7 @@ def test_the_time_between_pauses_counts_across_cells():
 
 
 def test_dips_are_counted_by_observed_minute():
-    assert at_the_end(features(lanes(util_dips=[30], seen_ms=[150_000]), 6), "dips_per_min") == 12
+    assert at_the_end(Features(lanes(util_dips=[30], seen_ms=[150_000]), 6), "dips_per_min") == 12
 
 
 def test_gpus_that_move_together_correlate_and_those_that_do_not_have_no_figure():
@@ -92,12 +92,12 @@ def test_gpus_that_move_together_correlate_and_those_that_do_not_have_no_figure(
         name: [value] for name, value in zip(cells.PEERS, (3, x.sum(), m.sum(), (x * x).sum(), (m * m).sum(), (x * m).sum()), strict=True)
     }
 
-    assert at_the_end(features(lanes(**sums), 6), "corr") == pytest.approx(np.corrcoef(x, m)[0, 1])
-    assert np.isnan(at_the_end(features(lanes(util_mean=[1.0]), 6), "corr"))
+    assert at_the_end(Features(lanes(**sums), 6), "corr") == pytest.approx(np.corrcoef(x, m)[0, 1])
+    assert np.isnan(at_the_end(Features(lanes(util_mean=[1.0]), 6), "corr"))
 
 
 def test_a_job_is_seen_as_a_whole_while_its_gpus_are_held():
-    found = features(
+    found = Features(
         lanes(jobs=[7, 7, 7, 8], util_mean=[[0.9, 0.9], [0.7, 0.7], [0.0, 0.0], [0.2, 0.2]], held=[[1, 1], [1, 1], [1, 0], [1, 1]]), 1
     )
 
@@ -107,6 +107,6 @@ def test_a_job_is_seen_as_a_whole_while_its_gpus_are_held():
 
 
 def test_the_ledgers_states_are_shares_of_the_held_time():
-    found = features(lanes(util_mean=[1.0, 1.0], states={"idle": np.array([[1.0, 0.5]])}), 2)
+    found = Features(lanes(util_mean=[1.0, 1.0], states={"idle": np.array([[1.0, 0.5]])}), 2)
 
     assert at_the_end(found, "ledger_idle") == 0.75
