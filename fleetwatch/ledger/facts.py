@@ -143,17 +143,34 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class RunPart:
-    """The part of a run within one cut. `continues`: it goes on from the part before it of the same GPU, holder and condition."""
+class RunParts:
+    """Parts of runs of one GPU and holder, each within one cut, in order of time: one value per part.
+
+    `condition` is a position in CONDITIONS. `continues`: it goes on from the part before it of the
+    same condition. `figures`: per column of the windows, ms in which it was read and the sum of value x ms.
+    """
 
     gpu_id: int
     job_id: int | None
-    condition: str
-    start_ms: int
-    end_ms: int
-    continues: bool
-    state_ms: dict[str, int]
-    figures: dict[str, float]
+    condition: Ints
+    start_ms: Ints
+    end_ms: Ints
+    continues: Mask
+    state_ms: Ints  # parts x STATES
+    figures: Mapping[str, Floats]
+
+    def where(self, keep: Mask) -> "RunParts":
+        """These parts alone."""
+        return RunParts(
+            gpu_id=self.gpu_id,
+            job_id=self.job_id,
+            condition=self.condition[keep],
+            start_ms=self.start_ms[keep],
+            end_ms=self.end_ms[keep],
+            continues=self.continues[keep],
+            state_ms=self.state_ms[keep],
+            figures={name: values[keep] for name, values in self.figures.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +178,7 @@ class Judgement:
     """What the ledger says of one node's GPUs in the cuts that were asked for."""
 
     entries: list[Entry]
-    parts: list[RunPart]
+    parts: list[RunParts]
 
 
 def column(windows: Windows, name: str) -> Floats:

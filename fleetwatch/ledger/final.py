@@ -77,11 +77,12 @@ def _append(
     start, end = span
     entries = store.entry_rows(judged, policy_id, within=(max(start, closed_ms), end))
     booked = store.entry_rows(judged, policy_id, within=(start, max(start, min(end, closed_ms))))
-    parts = store.run_rows(judged, within=span)
-    store.append(node_id, entries, parts)
+    parts = store.run_lines(judged, within=span)
+    store.append(node_id, store.entry_lines(entries), parts)
     adjustments.write(node_id, (row for rows in booked.values() for row in rows), booked_at=booked_at)
     did["changed"] += len(parts)
-    for name, hours in (("entries", entries), ("runs", parts), ("adjustments", booked)):
+    did["runs"] += sum(map(len, parts.values()))
+    for name, hours in (("entries", entries), ("adjustments", booked)):
         did[name] += sum(map(len, hours.values()))
 
 

@@ -21,10 +21,11 @@ class Entry(models.Model):
     groups by coalesce(gpu.parent, gpu). Rows of a reposted (gpu, cut) are replaced whole.
     """
 
-    node = models.ForeignKey("inventory.Node", on_delete=models.PROTECT)
-    gpu = models.ForeignKey("inventory.GPU", on_delete=models.PROTECT)
+    # without an index of each key alone: those below begin with them
+    node = models.ForeignKey("inventory.Node", on_delete=models.PROTECT, db_index=False)
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.PROTECT, db_index=False)
     start = models.DateTimeField(help_text="start of the hour cut (clock hour, also cut at the organisation's midnight)")
-    job = models.ForeignKey("jobs.Job", on_delete=models.SET_NULL, null=True)
+    job = models.ForeignKey("jobs.Job", on_delete=models.SET_NULL, null=True, db_index=False)
     state = models.CharField(max_length=16)
     kind = models.CharField(max_length=16, blank=True, default="", help_text="gap, within, spinning, cold, held, interactive")
     reason = models.CharField(max_length=32, blank=True, default="", help_text="why unobserved, unavailable or orphaned")
@@ -33,7 +34,7 @@ class Entry(models.Model):
         max_length=16, blank=True, default="", help_text="sensors, power (estimated), none (busy time only)"
     )
     tier = models.CharField(max_length=16, blank=True, default="", help_text="waste tier: certain, probable, potential, or none")
-    policy = models.ForeignKey(Policy, on_delete=models.PROTECT)
+    policy = models.ForeignKey(Policy, on_delete=models.PROTECT, db_index=False)
     gpu_ms = models.BigIntegerField()
     energy_j = models.FloatField(null=True, help_text="None = not read")
 
@@ -43,6 +44,8 @@ class Entry(models.Model):
             models.Index(fields=["start", "gpu"], name="entry_by_start"),
             # read by: posting, which replaces a node's hours; node pages
             models.Index(fields=["node", "start"], name="entry_by_node"),
+            # read by: explain, and posting where a GPU's capacity ended earlier
+            models.Index(fields=["gpu", "start"], name="entry_by_gpu"),
             # read by: job pages
             models.Index(fields=["job", "start"], name="entry_by_job"),
         ]
@@ -99,9 +102,10 @@ class Run(models.Model):
     timelines, alerts and explanations read. Figures are sums, so that parts add up.
     """
 
-    node = models.ForeignKey("inventory.Node", on_delete=models.PROTECT)
-    gpu = models.ForeignKey("inventory.GPU", on_delete=models.PROTECT)
-    job = models.ForeignKey("jobs.Job", on_delete=models.SET_NULL, null=True)
+    # Not checked row by row: runs are written with the entries of their hour, whose keys are, and cost half of posting's writes.
+    node = models.ForeignKey("inventory.Node", on_delete=models.PROTECT, db_index=False, db_constraint=False)
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.PROTECT, db_index=False, db_constraint=False)
+    job = models.ForeignKey("jobs.Job", on_delete=models.SET_NULL, null=True, db_index=False, db_constraint=False)
     condition = models.CharField(max_length=16, help_text="quiet, spinning, active, free, orphaned, unavailable, unobserved")
     start_ms = models.BigIntegerField()
     end_ms = models.BigIntegerField()
@@ -111,8 +115,11 @@ class Run(models.Model):
 
     class Meta:
         indexes = [
+            # read by: timelines of GPUs
             models.Index(fields=["gpu", "start_ms"], name="run_by_gpu"),
+            # read by: posting, which replaces a node's hours; what runs now
             models.Index(fields=["node", "end_ms"], name="run_by_node_end"),
+            # read by: job pages and alerts
             models.Index(fields=["job", "end_ms"], name="run_by_job_end"),
         ]
 

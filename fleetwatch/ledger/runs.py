@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fleetwatch.ledger import lanes
-from fleetwatch.ledger.facts import Floats, Ints, Mask, RunPart
-from fleetwatch.ledger.policy import CONDITIONS, STATES, Policy
+from fleetwatch.ledger.facts import Floats, Ints, Mask, RunParts
+from fleetwatch.ledger.policy import CONDITIONS, Policy
 from fleetwatch.ledger.tally import Tally, figure_sums
 
 CONDITION_NUMBER = {condition: number for number, condition in enumerate(CONDITIONS)}
@@ -50,42 +50,29 @@ def bridge(lane: lanes.Lane, number: Ints, run: Ints, policy: Policy) -> Conditi
 
 def parts(
     lane: lanes.Lane, conditions: Conditions, tally: Tally, wanted: Mask, *, gpu_id: int, job_id: int | None, columns: dict[str, Floats]
-) -> list[RunPart]:
-    """The parts of the lane's runs in the `wanted` atoms; `columns` are values per atom (NaN: not read)."""
+) -> RunParts | None:
+    """The parts of the lane's runs in the `wanted` atoms, None without any; `columns` are values per atom (NaN: not read)."""
     own = np.flatnonzero(lane.own & wanted)
     if len(own) == 0:
-        return []
-    cut = lane.atoms.cut[own]
+        return None
+    cut, number = lane.atoms.cut[own], conditions.number[own]
     joins = conditions.joins_previous[own]
     is_first = ~joins
     is_first[0] = True
-    is_first[1:] |= (cut[1:] != cut[:-1]) | (conditions.number[own][1:] != conditions.number[own][:-1])
+    is_first[1:] |= (cut[1:] != cut[:-1]) | (number[1:] != number[:-1])
     starts = np.flatnonzero(is_first)
     part_of_atom = np.full(len(lane.own), -1, dtype=np.int64)
     part_of_atom[own] = np.cumsum(is_first) - 1
     ends = np.append(starts[1:], len(own)) - 1
     state_ms = tally.state_ms(part_of_atom=part_of_atom, parts=len(starts))
     sums = figure_sums(starts, weights_ms=lane.atoms.length_ms[own], columns={name: values[own] for name, values in columns.items()})
-    found = zip(
-        conditions.number[own[starts]].tolist(),
-        lane.atoms.start_ms[own[starts]].tolist(),
-        lane.atoms.end_ms[own[ends]].tolist(),
-        joins[starts].tolist(),
-        state_ms.tolist(),
-        zip(*(values.tolist() for values in sums.values()), strict=True),
-        strict=True,
-    )
-    return [
-        RunPart(
-            gpu_id=gpu_id,
-            job_id=job_id,
-            condition=CONDITIONS[number],
-            start_ms=start,
-            end_ms=end,
-            continues=continues,
-            state_ms={state: ms for state, ms in zip(STATES, by_state, strict=True) if ms},
-            figures={name: value for name, value in zip(sums, values, strict=True) if value},
-        )
-        for number, start, end, continues, by_state, values in found
-        if any(by_state)
-    ]
+    return RunParts(
+        gpu_id=gpu_id,
+        job_id=job_id,
+        condition=number[starts],
+        start_ms=lane.atoms.start_ms[own[starts]],
+        end_ms=lane.atoms.end_ms[own[ends]],
+        continues=joins[starts],
+        state_ms=state_ms,
+        figures=sums,
+    ).where(state_ms.any(axis=1))

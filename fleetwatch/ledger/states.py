@@ -11,7 +11,7 @@ import numpy as np
 
 from fleetwatch.ledger import activity, family, holders, lanes, runs, timeline
 from fleetwatch.ledger.activity import Activity
-from fleetwatch.ledger.facts import Capacity, Entry, Floats, Ints, Judgement, Mask, Question, RunPart, Windows, column
+from fleetwatch.ledger.facts import Capacity, Entry, Floats, Ints, Judgement, Mask, Question, RunParts, Windows, column
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.tally import Label, Tally, label_numbers
 
@@ -37,7 +37,7 @@ HOLDERS = (
 def judge(question: Question) -> Judgement:
     """The entries and parts of runs of every GPU in the target cuts; their milliseconds sum to its capacity exactly."""
     entries: list[Entry] = []
-    parts: list[RunPart] = []
+    parts: list[RunParts] = []
     for judged in judged_lanes(question):
         _collect(judged, entries, parts)
     return Judgement(entries, parts)
@@ -169,7 +169,7 @@ class Judged:
     job_id: int | None
 
 
-def _collect(judged: Judged, entries: list[Entry], parts: list[RunPart]) -> None:
+def _collect(judged: Judged, entries: list[Entry], parts: list[RunParts]) -> None:
     one, common, job_id = judged.one, judged.common, judged.job_id
     gpu_id, atoms = one.member.gpu_id, one.member.atoms
     found = judged.tally.entries(
@@ -179,7 +179,8 @@ def _collect(judged: Judged, entries: list[Entry], parts: list[RunPart]) -> None
         return
     entries += found
     conditions = runs.bridge(judged.lane, judged.number, judged.found.run, one.question.policy)
-    parts += runs.parts(judged.lane, conditions, judged.tally, common.wanted, gpu_id=gpu_id, job_id=job_id, columns=common.columns)
+    told = runs.parts(judged.lane, conditions, judged.tally, common.wanted, gpu_id=gpu_id, job_id=job_id, columns=common.columns)
+    parts += [] if told is None else [told]
 
 
 def _unobserved(tally: Tally, count: int) -> Mask:

@@ -1,15 +1,17 @@
 """Rows of judged hours: what is stored is compared with what is judged, and replaced whole by the hour where it differs."""
 
-import json
-from collections import Counter, defaultdict
-from collections.abc import Iterable
-from datetime import date
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 from django.db import connection
 
-from fleetwatch.ledger.facts import Judgement
+from fleetwatch.ledger.facts import Floats, Ints, Judgement
 from fleetwatch.ledger.models import HOURS, Entry, Run
+from fleetwatch.ledger.policy import CONDITIONS, STATES
 from fleetwatch.ledger.reading import spans_of_hours
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 
@@ -20,6 +22,25 @@ RUN_COLUMNS = ("gpu_id", "job_id", "condition", "start_ms", "end_ms", "continues
 
 HOURS_PER_DELETE = 24
 
+# What is stored, as the lines that COPY writes: a line is compared as it is, and nothing is parsed. First its clock hour.
+_STORED_ENTRIES = """
+COPY (
+    SELECT (extract(epoch FROM date_trunc('hour', start, 'UTC')) * 1000)::bigint,
+           gpu_id, to_char(start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || '+00',
+           job_id, state, kind, reason, signal, efficiency_source, tier, policy_id, gpu_ms, energy_j
+    FROM ledger_entry
+    WHERE node_id = %s AND start >= %s AND start < %s
+) TO STDOUT
+"""
+# a part lies within one hour: the lower bound on its end only lets the index be used
+_STORED_RUNS = """
+COPY (
+    SELECT start_ms - start_ms %% 3600000, gpu_id, job_id, condition, start_ms, end_ms, continues, state_ms, figures
+    FROM ledger_run
+    WHERE node_id = %s AND end_ms > %s AND end_ms <= %s AND start_ms >= %s
+) TO STDOUT
+"""
+
 _COUNT_VERSIONS = """
 INSERT INTO ledger_nodeday AS kept (node_id, day, versions) VALUES (%s, %s, %s::bigint[])
 ON CONFLICT (node_id, day) DO UPDATE SET versions = (
@@ -28,37 +49,33 @@ ON CONFLICT (node_id, day) DO UPDATE SET versions = (
 """
 
 Row = tuple[Any, ...]
-Items = tuple[tuple[str, float], ...]
 Hours = dict[int, list[Row]]
+# lines of COPY without the node, by clock hour
+Lines = dict[int, list[str]]
 Span = tuple[int, int]
+
+# jsonb keeps keys by length, then by letter
+_BY_JSONB = sorted(STATES, key=lambda name: (len(name), name))
+_STATE_PLACES = [STATES.index(name) for name in _BY_JSONB]
+# between these Python writes a float without an exponent, as jsonb always does
+_SMALLEST_PLAIN, _SMALLEST_WITH_EXPONENT = 1e-4, 1e16
 
 
 def entry_rows(judged: Judgement, policy_id: int, *, within: Span) -> Hours:
     """Rows of ENTRY_COLUMNS by clock hour, of the cuts that begin within the span."""
     hours: Hours = defaultdict(list)
     low, high = within
+    starts = {cut_ms: from_ms(cut_ms) for cut_ms in {one.cut_ms for one in judged.entries} if low <= cut_ms < high}
     for one in judged.entries:
-        if not low <= one.cut_ms < high:
+        start = starts.get(one.cut_ms)
+        if start is None:
             continue
         hours[one.cut_ms // HOUR_MS * HOUR_MS].append(
             (
-                one.gpu_id, from_ms(one.cut_ms), one.job_id, one.state, one.kind, one.reason, one.signal,
+                one.gpu_id, start, one.job_id, one.state, one.kind, one.reason, one.signal,
                 one.efficiency_source, one.tier, policy_id, one.gpu_ms, one.energy_j,
             )
         )  # fmt: skip
-    return hours
-
-
-def run_rows(judged: Judgement, *, within: Span) -> Hours:
-    """Rows of RUN_COLUMNS by clock hour, of the parts that begin within the span; the dicts as sorted items."""
-    hours: Hours = defaultdict(list)
-    low, high = within
-    for one in judged.parts:
-        if not low <= one.start_ms < high:
-            continue
-        hours[one.start_ms // HOUR_MS * HOUR_MS].append(
-            (one.gpu_id, one.job_id, one.condition, one.start_ms, one.end_ms, one.continues, _items(one.state_ms), _figures(one.figures))
-        )
     return hours
 
 
@@ -71,19 +88,37 @@ def stored_entries(node_id: int, start_ms: int, end_ms: int) -> Hours:
     return hours
 
 
-def stored_runs(node_id: int, start_ms: int, end_ms: int) -> Hours:
-    """The stored rows of RUN_COLUMNS that begin in [start_ms, end_ms), both cuts, by clock hour."""
-    hours: Hours = defaultdict(list)
-    # a part lies within one hour: the lower bound on its end only lets the index be used
-    rows = Run.objects.filter(node_id=node_id, end_ms__gt=start_ms, end_ms__lte=end_ms, start_ms__gte=start_ms)
-    for *row, state_ms, figures in rows.values_list(*RUN_COLUMNS):
-        hours[row[3] // HOUR_MS * HOUR_MS].append((*row, _items(state_ms), _figures(figures)))
+def entry_lines(hours: Hours) -> Lines:
+    """The rows as COPY writes them."""
+    texts: dict[datetime, str] = {}
+    return {hour: [_entry_line(row, texts) for row in rows] for hour, rows in hours.items()}
+
+
+def run_lines(judged: Judgement, *, within: Span) -> Lines:
+    """Lines of RUN_COLUMNS by clock hour, of the parts that begin within the span."""
+    hours: Lines = defaultdict(list)
+    low, high = within
+    for lane in judged.parts:
+        told = lane.where((lane.start_ms >= low) & (lane.start_ms < high))
+        head = f"{told.gpu_id}\t{_known(told.job_id)}\t"
+        parts = zip(
+            (told.start_ms // HOUR_MS * HOUR_MS).tolist(),
+            [CONDITIONS[number] for number in told.condition.tolist()],
+            told.start_ms.tolist(),
+            told.end_ms.tolist(),
+            told.continues.tolist(),
+            _states_json(told.state_ms),
+            _figures_json(told.figures),
+            strict=True,
+        )
+        for hour, condition, start, end, continues, states, figures in parts:
+            hours[hour].append(f"{head}{condition}\t{start}\t{end}\t{'t' if continues else 'f'}\t{states}\t{figures}")
     return hours
 
 
 def replace(node_id: int, start_ms: int, end_ms: int, judged: Judgement, *, policy_id: int) -> dict[str, int]:
     """How many hours, entries and parts of runs of [start_ms, end_ms), both cuts, changed and were written anew."""
-    entries = _differing(stored_entries(node_id, start_ms, end_ms), entry_rows(judged, policy_id, within=(start_ms, end_ms)))
+    entries = _changed_entries(node_id, start_ms, end_ms, judged, policy_id)
     for start, end in _clipped(spans_of_hours(entries, at_most=HOURS_PER_DELETE), start_ms, end_ms):
         Entry.objects.filter(node_id=node_id, start__gte=from_ms(start), start__lt=from_ms(end)).delete()
     _copy_entries(node_id, entries)
@@ -91,29 +126,39 @@ def replace(node_id: int, start_ms: int, end_ms: int, judged: Judgement, *, poli
     return {"changed": len(entries.keys() | parts.keys()), "entries": _count(entries), "runs": _count(parts)}
 
 
-def replace_runs(node_id: int, start_ms: int, end_ms: int, judged: Judgement) -> Hours:
+def replace_runs(node_id: int, start_ms: int, end_ms: int, judged: Judgement) -> Lines:
     """The parts of runs of [start_ms, end_ms), both cuts, that were written anew, by clock hour."""
-    parts = _differing(stored_runs(node_id, start_ms, end_ms), run_rows(judged, within=(start_ms, end_ms)))
+    parts = _changed_runs(node_id, start_ms, end_ms, judged)
     for start, end in _clipped(spans_of_hours(parts, at_most=HOURS_PER_DELETE), start_ms, end_ms):
         Run.objects.filter(node_id=node_id, end_ms__gt=start, end_ms__lte=end, start_ms__gte=start).delete()
-    _copy_runs(node_id, parts)
+    _copy_lines("ledger_run", RUN_COLUMNS, node_id, parts)
     return parts
 
 
-def append(node_id: int, entries: Hours, parts: Hours) -> None:
+def append(node_id: int, entries: Lines, parts: Lines) -> None:
     """Writes rows beside those that are there."""
     _copy_entries(node_id, entries)
-    _copy_runs(node_id, parts)
+    _copy_lines("ledger_run", RUN_COLUMNS, node_id, parts)
 
 
 def differing_hours(node_id: int, start_ms: int, end_ms: int, judged: Judgement, *, policy_id: int) -> set[int]:
     """The clock hours of [start_ms, end_ms), both cuts, whose stored entries are not exactly the judged ones; nothing is written."""
-    return set(_differing(stored_entries(node_id, start_ms, end_ms), entry_rows(judged, policy_id, within=(start_ms, end_ms))))
+    return set(_changed_entries(node_id, start_ms, end_ms, judged, policy_id))
 
 
 def differing_runs(node_id: int, start_ms: int, end_ms: int, judged: Judgement) -> set[int]:
     """The same of parts of runs."""
-    return set(_differing(stored_runs(node_id, start_ms, end_ms), run_rows(judged, within=(start_ms, end_ms))))
+    return set(_changed_runs(node_id, start_ms, end_ms, judged))
+
+
+def _changed_entries(node_id: int, start_ms: int, end_ms: int, judged: Judgement, policy_id: int) -> Lines:
+    stored = _stored(_STORED_ENTRIES, [node_id, from_ms(start_ms), from_ms(end_ms)])
+    return _differing(stored, entry_lines(entry_rows(judged, policy_id, within=(start_ms, end_ms))))
+
+
+def _changed_runs(node_id: int, start_ms: int, end_ms: int, judged: Judgement) -> Lines:
+    stored = _stored(_STORED_RUNS, [node_id, start_ms, end_ms, start_ms])
+    return _differing(stored, run_lines(judged, within=(start_ms, end_ms)))
 
 
 def _clipped(spans: Iterable[Span], low: int, high: int) -> list[Span]:
@@ -121,24 +166,14 @@ def _clipped(spans: Iterable[Span], low: int, high: int) -> list[Span]:
     return [(max(start, low), min(end, high)) for start, end in spans]
 
 
-def _count(hours: Hours) -> int:
+def _count(hours: Lines) -> int:
     return sum(map(len, hours.values()))
 
 
-def _copy_entries(node_id: int, hours: Hours) -> None:
-    copy_rows("ledger_entry", ("node_id", *ENTRY_COLUMNS), ((node_id, *row) for rows in hours.values() for row in rows))
-    count_versions(node_id, hours)
-
-
-def _copy_runs(node_id: int, hours: Hours) -> None:
-    rows = ((node_id, *row[:-2], _json(row[-2]), _json(row[-1])) for rows in hours.values() for row in rows)
-    copy_rows("ledger_run", ("node_id", *RUN_COLUMNS), rows)
-
-
-def _differing(stored: Hours, judged: Hours) -> Hours:
-    """The judged rows of every hour whose stored rows are not exactly these."""
+def _differing(stored: Lines, judged: Lines) -> Lines:
+    """The judged lines of every hour whose stored lines are not exactly these."""
     hours = sorted(stored.keys() | judged.keys())
-    return {hour: judged.get(hour, []) for hour in hours if Counter(stored.get(hour, [])) != Counter(judged.get(hour, []))}
+    return {hour: judged.get(hour, []) for hour in hours if sorted(stored.get(hour, [])) != sorted(judged.get(hour, []))}
 
 
 def count_versions(node_id: int, hours: Iterable[int]) -> None:
@@ -158,15 +193,73 @@ def copy_rows(table: str, columns: Iterable[str], rows: Iterable[Row]) -> None:
             copy.write_row(row)
 
 
-def _figures(figures: dict[str, float]) -> Items:
-    """Sorted items as floats: jsonb gives a large float back as an integer, and Python compares the two exactly."""
-    return tuple(sorted((name, float(value)) for name, value in figures.items()))
+def _copy_entries(node_id: int, hours: Lines) -> None:
+    _copy_lines("ledger_entry", ENTRY_COLUMNS, node_id, hours)
+    count_versions(node_id, hours)
 
 
-def _items(facts: dict[str, Any]) -> Items:
-    """A dict as a value that can be compared and counted, whatever the order of its keys."""
-    return tuple(sorted(facts.items()))
+def _copy_lines(table: str, columns: Sequence[str], node_id: int, hours: Lines) -> None:
+    text = "".join(f"{node_id}\t{line}\n" for lines in hours.values() for line in lines)
+    if not text:
+        return
+    with connection.cursor() as cursor, cursor.copy(f"COPY {table} (node_id, {', '.join(columns)}) FROM STDIN") as copy:
+        copy.write(text)
 
 
-def _json(items: Items) -> str:
-    return json.dumps(dict(items))
+def _stored(statement: str, parameters: Sequence[Any]) -> Lines:
+    """What a COPY gives back, by the clock hour that each of its lines begins with."""
+    with connection.cursor() as cursor, cursor.copy(statement, parameters) as copy:
+        text = b"".join(bytes(block) for block in copy).decode()
+    hours: Lines = defaultdict(list)
+    for line in text.splitlines():
+        hour, _, rest = line.partition("\t")
+        hours[int(hour)].append(rest)
+    return hours
+
+
+def _entry_line(row: Row, texts: dict[datetime, str]) -> str:
+    """The row as Postgres writes it; `texts` keeps those of the few cuts there are."""
+    gpu_id, start, job_id, *words, gpu_ms, energy_j = row
+    if start not in texts:
+        texts[start] = f"{start:%Y-%m-%d %H:%M:%S}+00"
+    facts = "\t".join(map(str, words))
+    return f"{gpu_id}\t{texts[start]}\t{_known(job_id)}\t{facts}\t{gpu_ms}\t{_known(energy_j)}"
+
+
+def _known(value: float | None) -> str:
+    """A number as Postgres writes it; None as COPY does."""
+    return "\\N" if value is None else repr(value).removesuffix(".0")
+
+
+def _states_json(state_ms: Ints) -> list[str]:
+    """Per part its milliseconds by state, 0 left out, as jsonb writes it."""
+    return _json(_BY_JSONB, state_ms[:, _STATE_PLACES])
+
+
+def _figures_json(figures: Mapping[str, Floats]) -> list[str]:
+    """Per part its figures, 0 left out, as jsonb writes it."""
+    names = sorted(figures, key=lambda name: (len(name), name))
+    return _json(names, np.stack([figures[name] for name in names], axis=1))
+
+
+def _json(names: Sequence[str], values: Ints | Floats) -> list[str]:
+    """Per row an object of its values, 0 left out. Rows with the same names are written by one template."""
+    texts = [""] * len(values)
+    is_there = values != 0
+    patterns, which = np.unique(is_there @ (1 << np.arange(len(names))), return_inverse=True)
+    for number in range(len(patterns)):
+        rows = np.flatnonzero(which == number)
+        kept = np.flatnonzero(is_there[rows[0]])
+        template = "{" + ", ".join(f'"{names[place]}": %s' for place in kept) + "}"
+        for row, numbers in zip(rows.tolist(), _numbers(values[np.ix_(rows, kept)]), strict=True):
+            texts[row] = template % tuple(numbers)
+    return texts
+
+
+def _numbers(values: Ints | Floats) -> list[list[Any]]:
+    """The rows with what Python would write with an exponent as text without one."""
+    rows: list[list[Any]] = values.tolist()
+    has_exponent = (np.abs(values) >= _SMALLEST_WITH_EXPONENT) | (np.abs(values) < _SMALLEST_PLAIN)
+    for row, column in zip(*(places.tolist() for places in np.nonzero(has_exponent)), strict=True):
+        rows[row][column] = format(Decimal(repr(rows[row][column])), "f")
+    return rows

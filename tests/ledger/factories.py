@@ -10,7 +10,7 @@ import numpy as np
 
 from fleetwatch.ledger import states
 from fleetwatch.ledger.facts import Capacity, Judgement, Outage, Question
-from fleetwatch.ledger.policy import Policy
+from fleetwatch.ledger.policy import CONDITIONS, STATES, Policy
 
 HOUR = 3_600_000
 MINUTE = 60_000
@@ -151,6 +151,37 @@ def totals(judged: Judgement, *names: str) -> dict[Any, int]:
         key = tuple(getattr(one, name) for name in names) if len(names) > 1 else getattr(one, (names or ("state",))[0])
         found[key] += one.gpu_ms
     return dict(found)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a run."""
+
+    gpu_id: int
+    job_id: int | None
+    condition: str
+    start_ms: int
+    end_ms: int
+    continues: bool
+    state_ms: dict[str, int]
+
+
+def parts(judged: Judgement) -> list[Part]:
+    return [
+        Part(
+            lane.gpu_id,
+            lane.job_id,
+            CONDITIONS[number],
+            start,
+            end,
+            continues,
+            {state: ms for state, ms in zip(STATES, told, strict=True) if ms},
+        )
+        for lane in judged.parts
+        for number, start, end, continues, told in zip(
+            *(column.tolist() for column in (lane.condition, lane.start_ms, lane.end_ms, lane.continues, lane.state_ms)), strict=True
+        )
+    ]
 
 
 def capacity(question: Question) -> dict[tuple[int, int], int]:

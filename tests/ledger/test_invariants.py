@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fleetwatch.ledger.policy import CONDITIONS, KINDS, STATES, TIERS
 from tests.ledger import timelines
-from tests.ledger.factories import HOUR, T0, capacity, totals
+from tests.ledger.factories import HOUR, T0, capacity, parts, totals
 
 RUNS = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -22,7 +22,7 @@ def as_set(judged):
 def parts_of(judged):
     return Counter(
         (one.gpu_id, one.job_id, one.condition, one.start_ms, one.end_ms, one.continues, *sorted(one.state_ms.items()))
-        for one in judged.parts
+        for one in parts(judged)
     )
 
 
@@ -78,14 +78,14 @@ def exclusive_spans(held, first, last):
 def test_3_hours_judged_one_by_one_are_the_days_judged_at_once(node):
     whole = node.judge()
 
-    entries, parts = Counter(), Counter()
+    entries, found = Counter(), Counter()
     for hour in range(timelines.HOURS):
         judged = node.judge(start=hour, end=hour + 1, context=timelines.CONTEXT_HOURS)
         entries += as_set(judged)
-        parts += parts_of(judged)
+        found += parts_of(judged)
 
     assert entries == as_set(whole)
-    assert parts == parts_of(whole)
+    assert found == parts_of(whole)
 
 
 @RUNS
@@ -136,7 +136,7 @@ def test_runs_hold_exactly_the_milliseconds_of_the_entries(node):
     for one in judged.entries:
         entries[one.gpu_id, one.job_id, one.state, one.cut_ms] += one.gpu_ms
     lanes = defaultdict(list)
-    for part in judged.parts:
+    for part in parts(judged):
         cut = part.start_ms // HOUR * HOUR
         assert part.start_ms < part.end_ms <= cut + HOUR
         assert part.condition in CONDITIONS
@@ -144,9 +144,9 @@ def test_runs_hold_exactly_the_milliseconds_of_the_entries(node):
         for state, ms in part.state_ms.items():
             runs[part.gpu_id, part.job_id, state, cut] += ms
     assert runs == entries
-    for parts in lanes.values():
-        parts.sort(key=lambda part: part.start_ms)
-        for one, other in itertools.pairwise(parts):
+    for lane in lanes.values():
+        lane.sort(key=lambda part: part.start_ms)
+        for one, other in itertools.pairwise(lane):
             assert one.end_ms <= other.start_ms
             assert not other.continues or one.condition == other.condition
 
