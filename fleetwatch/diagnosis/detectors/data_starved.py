@@ -1,0 +1,31 @@
+"""The GPU waits for its input: short regular pauses, or a loader that takes all the job's cores."""
+
+import numpy as np
+
+from fleetwatch.diagnosis.features import SHORT, Features
+from fleetwatch.diagnosis.rules import HIGH, MEDIUM, Detector, Found, all_met, at_least, below, found
+
+UTIL = 0.85
+PAUSES = 0.10
+CYCLE_S = 60.0
+VARIATION = 0.6
+DIPS = 2.0  # per minute
+CORES = 0.85  # of the job's cores in use
+LONG_PAUSES = 0.25  # share of time; more is something else than a loop that waits for input
+READS = 0.2  # share of time in which something waits for the disk
+ONE_THREAD = 0.95
+
+
+def find(f: Features) -> Found:
+    """By the rhythm of the pauses, which needs the driver's samples, or by the job's cores, which needs the host's."""
+    busy = below(f, "util", UTIL)
+    rhythm = (at_least(f, "lo", PAUSES), below(f, "cyc_s", CYCLE_S), below(f, "cyc_cv", VARIATION), at_least(f, "dips_per_min", DIPS))
+    cores, calm = at_least(f, "cpu", CORES), below(f, "long_frac", LONG_PAUSES)
+    hits = busy.met & (all_met(rhythm) | (cores.met & calm.met))
+    reasons = (cores, at_least(f, "iop", READS), at_least(f, "main1", ONE_THREAD))
+    confidence = np.where(np.logical_or.reduce([sign.met for sign in reasons]), HIGH, MEDIUM)
+    waits = np.fmax(f["lo"], 1.0 - f["util"])  # pauses shorter than a sample read as a lower mean
+    return found(hits, confidence=confidence, low=0.4 * waits, high=0.9 * waits, signs=(busy, *rhythm), strengthens=(*reasons, calm))
+
+
+DETECTOR = Detector("data_starved", (SHORT,), find)

@@ -1,0 +1,18 @@
+"""The GPU waits while data is copied to it."""
+
+from fleetwatch.diagnosis.features import SHORT, Features
+from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, all_met, at_least, below, found
+
+MIB = 1024 * 1024
+UTIL = 0.85
+PAUSES = 0.10  # share of time below 10 % utilisation
+COPIES = 4000 * MIB  # bytes/s to the GPU, as a mean
+
+
+def find(f: Features) -> Found:
+    """Known only where PCIe traffic and the driver's samples are read."""
+    signs = (below(f, "util", UTIL), at_least(f, "lo", PAUSES), at_least(f, "rx", COPIES))
+    return found(all_met(signs), confidence=MEDIUM, low=0.3 * f["lo"], high=0.8 * f["lo"], signs=signs)
+
+
+DETECTOR = Detector("h2d_transfer", (SHORT,), find)

@@ -1,0 +1,31 @@
+"""Too little work in each step: the GPU is busy launching kernels that fill a part of it."""
+
+import numpy as np
+
+from fleetwatch.diagnosis.features import SHORT, Features
+from fleetwatch.diagnosis.rules import LOW, MEDIUM, Detector, Found, all_met, at_least, below, found
+
+UTIL = 0.30
+SM, TENSOR = 0.30, 0.06
+POWER = 0.38  # power ratio, where SM activity is not read
+LONG_PAUSES = 0.10
+ONE_THREAD = 0.90
+MEMORY = 0.50
+LOW_FACTOR, HIGH_FACTOR = 1.2, 2.5
+
+
+def find(f: Features) -> Found:
+    """By SM and tensor activity; without the profiling counters by power, with little confidence."""
+    common = (at_least(f, "util", UTIL), below(f, "long_frac", LONG_PAUSES))
+    counters = (below(f, "sm", SM), below(f, "ten", TENSOR))
+    power = below(f, "pr", POWER)
+    is_blind = ~f.has("sm", "ten")
+    hits = all_met(common) & np.where(is_blind, power.met, all_met(counters))
+    beside = (power, at_least(f, "main1", ONE_THREAD), below(f, "mem", MEMORY))
+    return found(
+        hits, confidence=np.where(is_blind, LOW, MEDIUM), low=1 - 1 / LOW_FACTOR, high=1 - 1 / HIGH_FACTOR,
+        signs=(*common, *counters), strengthens=beside,
+    )  # fmt: skip
+
+
+DETECTOR = Detector("small_batch", (SHORT,), find)

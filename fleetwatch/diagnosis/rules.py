@@ -1,0 +1,105 @@
+"""What a detector says of all lanes and cells at once: where its rule holds, how surely, and by which signs. Pure numpy."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleetwatch.diagnosis.features import Features, Floats, Mask
+
+Levels = NDArray[np.int8]
+
+NO_WORD, LOW, MEDIUM, HIGH = range(4)
+CONFIDENCES = ("", "low", "medium", "high")
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """One comparison of a rule: a feature at least (or below) a bound. What was not read meets nothing."""
+
+    feature: str
+    values: Floats
+    bound: float
+    is_lower_bound: bool
+
+    @property
+    def met(self) -> Mask:
+        with np.errstate(invalid="ignore"):
+            return self.values >= self.bound if self.is_lower_bound else self.values < self.bound
+
+
+def at_least(f: Features, feature: str, bound: float) -> Sign:
+    """The feature is read and not below the bound."""
+    return Sign(feature, f[feature], bound, is_lower_bound=True)
+
+
+def below(f: Features, feature: str, bound: float) -> Sign:
+    """The feature is read and below the bound."""
+    return Sign(feature, f[feature], bound, is_lower_bound=False)
+
+
+def all_met(signs: Sequence[Sign]) -> Mask:
+    """Where every sign is met."""
+    met: Mask = np.logical_and.reduce([sign.met for sign in signs])
+    return met
+
+
+def contradicts(sign: Sign) -> Mask:
+    """Where the sign was read and is not met: what was not read contradicts nothing."""
+    return ~sign.met & ~np.isnan(sign.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a rule holds, over lanes x cells.
+
+    `confidence` is one of LOW, MEDIUM, HIGH where it does. `low` and `high` are the recoverable
+    share of the affected GPU time, 0 to 1. `signs` are what was compared, for the evidence;
+    `strengthens` are signs that need not be met.
+    """
+
+    hits: Mask
+    confidence: Levels
+    low: Floats
+    high: Floats
+    signs: tuple[Sign, ...] = field(default=())
+    strengthens: tuple[Sign, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Detector:
+    """A cause, the lengths of window on which its rule is judged, and the rule."""
+
+    cause: str
+    lengths: tuple[int, ...]
+    find: Callable[[Features], Found]
+    is_of_running_work: bool = True  # says nothing while a job warms up
+
+
+def found(
+    hits: Mask,
+    *,
+    confidence: Levels | int,
+    low: Floats | float,
+    high: Floats | float,
+    signs: Sequence[Sign],
+    strengthens: Sequence[Sign] = (),
+) -> Found:
+    """A Found from scalars or arrays; shares are kept within 0 to 1."""
+    shape = hits.shape
+    return Found(
+        hits,
+        np.where(hits, confidence, NO_WORD).astype(np.int8),
+        np.clip(np.nan_to_num(np.broadcast_to(low, shape)), 0.0, 1.0),
+        np.clip(np.nan_to_num(np.broadcast_to(high, shape)), 0.0, 1.0),
+        tuple(signs),
+        tuple(strengthens),
+    )
+
+
+def less_sure(level: int, *missing: Mask) -> Levels:
+    """The level, one lower for each sensor that is missing, but never below LOW."""
+    lost = np.sum([where.astype(np.int8) for where in missing], axis=0)
+    sure: Levels = np.maximum(level - lost, LOW).astype(np.int8)
+    return sure

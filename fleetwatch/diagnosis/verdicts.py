@@ -1,0 +1,153 @@
+"""One primary cause per GPU, job and five-minute cell: the first rule of the table that holds. Pure numpy.
+
+A rule opens after two windows in a row and closes after three without it; while open it covers
+all the cells of its windows. Where windows of several lengths, or several rules, cover a cell,
+the rule that stands first in the table is its cause, the others are "also possible".
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleetwatch.diagnosis.detectors import DETECTORS
+from fleetwatch.diagnosis.features import Features, Floats, Lanes, Mask
+from fleetwatch.diagnosis.rules import HIGH, Detector, Found, Levels
+
+COVERAGE = 0.6  # observed ÷ held, below which nothing is said
+DATA_S = 600.0  # observed seconds that a rule about running work needs
+WARM_UP = 2  # cells at a job's start in which models load and kernels compile
+DOWN = 0.5  # of the cell: the ledger calls it unavailable
+
+NO_TELEMETRY, GPU_FAULT = "no_telemetry", "gpu_fault"
+UNDETERMINED = "undetermined"
+# A cause's number is its rank.
+CAUSES: tuple[str, ...] = (NO_TELEMETRY, GPU_FAULT, *(detector.cause for detector in DETECTORS), UNDETERMINED)
+NUMBER = {cause: number for number, cause in enumerate(CAUSES)}
+# Not a fault of anything: never "also possible", never a finding.
+WELL = ("healthy", "busy")
+NOT_HELD = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Per lane and cell the cause's number in CAUSES (NOT_HELD where the job does not hold the GPU), how sure it is,
+    the bits (1 << number) of other causes that are possible, and the recoverable share, 0 to 1, from low to high."""
+
+    cause: NDArray[np.int8]
+    confidence: Levels
+    also: NDArray[np.int64]
+    low: Floats
+    high: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """Where one detector covers a cell, with the most that its windows say."""
+
+    detector: Detector
+    cells: Mask
+    confidence: Levels
+    low: Floats
+    high: Floats
+
+
+def judge(lanes: Lanes) -> Verdicts:
+    """The cause of each cell; cells at the beginning lack the windows that began before."""
+    shape = lanes.held.shape
+    cause = np.full(shape, NUMBER[UNDETERMINED], dtype=np.int8)
+    confidence, also = np.zeros(shape, dtype=np.int8), np.zeros(shape, dtype=np.int64)
+    low, high = np.zeros(shape), np.zeros(shape)
+    # the last written wins: from the bottom of the table to its top
+    for one in reversed(list(covered(lanes))):
+        number = NUMBER[one.detector.cause]
+        if one.detector.cause not in WELL:
+            also[one.cells] |= 1 << number
+        cause[one.cells], confidence[one.cells] = number, one.confidence[one.cells]
+        low[one.cells], high[one.cells] = one.low[one.cells], one.high[one.cells]
+    _overrule(lanes, cause, confidence, low, high)
+    is_told = cause >= 0
+    also[is_told] &= ~(np.int64(1) << cause[is_told].astype(np.int64))
+    also[cause <= NUMBER[GPU_FAULT]] = 0
+    return Verdicts(cause, confidence, also, low, high)
+
+
+def _overrule(lanes: Lanes, cause: NDArray[np.int8], confidence: Levels, low: Floats, high: Floats) -> None:
+    """What no window decides: a GPU that can't work, a cell that nobody saw, one that is not held."""
+    now = Features(lanes, 1)
+    with np.errstate(invalid="ignore"):
+        is_unseen, is_down = now["coverage"] < COVERAGE, now["ledger_unavailable"] >= DOWN
+    for number, cells, sure, share in (
+        (NUMBER[NO_TELEMETRY], is_unseen, 0, 0.0),
+        (NUMBER[GPU_FAULT], is_down, HIGH, 1.0),
+        (NOT_HELD, ~lanes.held, 0, 0.0),
+    ):
+        cause[cells], confidence[cells], low[cells], high[cells] = number, sure, share, share
+
+
+def covered(lanes: Lanes) -> Iterator[Covered]:
+    """Each detector of the table with the cells that it covers, in the table's order."""
+    known: dict[tuple[int, bool], Features] = {}
+    warm = replace(lanes, held=lanes.held & (lanes.age >= WARM_UP))
+    for detector in DETECTORS:
+        parts = []
+        for length in detector.lengths:
+            running = detector.is_of_running_work
+            f = known.setdefault((length, running), Features(warm if running else lanes, length))
+            parts.append(_covered_by(f, detector))
+        yield parts[0] if len(parts) == 1 else _joined(detector, parts)
+
+
+def _covered_by(f: Features, detector: Detector) -> Covered:
+    found = detector.find(f)
+    with np.errstate(invalid="ignore"):
+        enough = (f["coverage"] >= COVERAGE) & f.lanes.held
+        if detector.is_of_running_work:
+            enough &= f["observed_s"] >= DATA_S
+    is_open = opened(found.hits & enough)
+    return _spread(replace(found, hits=is_open), detector, f.length)
+
+
+def opened(hits: Mask) -> Mask:
+    """Where a rule is open: from the second window in a row that meets it, until the third in a row that does not."""
+    is_open = np.zeros_like(hits)
+    before, missed = np.zeros(len(hits), dtype=bool), np.full(len(hits), 3)
+    state = np.zeros(len(hits), dtype=bool)
+    for cell in range(hits.shape[1]):
+        now = hits[:, cell]
+        missed = np.where(now, 0, missed + 1)
+        state = (state | (now & before)) & (missed < 3)
+        # of the two that open it, the first is in it too
+        if cell:
+            is_open[:, cell - 1] |= state & now & before
+        is_open[:, cell] = state & now
+        before = now
+    return is_open
+
+
+def _spread(found: Found, detector: Detector, length: int) -> Covered:
+    """From windows to the cells that they cover: of all that cover a cell the surest, the lowest and the highest share."""
+    cells, sure = found.hits.copy(), found.confidence.copy()
+    low = np.where(found.hits, found.low, np.inf)
+    high = np.where(found.hits, found.high, -np.inf)
+    sure[~found.hits] = 0
+    width = 1
+    while width < length:
+        step = min(width, length - width)
+        cells[:, :-step] |= cells[:, step:].copy()
+        sure[:, :-step] = np.maximum(sure[:, :-step], sure[:, step:].copy())
+        low[:, :-step] = np.minimum(low[:, :-step], low[:, step:].copy())
+        high[:, :-step] = np.maximum(high[:, :-step], high[:, step:].copy())
+        width += step
+    return Covered(detector, cells, sure, np.where(cells, low, 0.0), np.where(cells, high, 0.0))
+
+
+def _joined(detector: Detector, parts: list[Covered]) -> Covered:
+    return Covered(
+        detector,
+        np.logical_or.reduce([part.cells for part in parts]),
+        np.maximum.reduce([part.confidence for part in parts]),
+        np.min([np.where(part.cells, part.low, 1.0) for part in parts], axis=0),
+        np.max([part.high for part in parts], axis=0),
+    )
