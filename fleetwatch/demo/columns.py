@@ -4,7 +4,8 @@ In the order of an agent: samples at 6 Hz and readings at 1 Hz first (tracks), t
 (shapes). Ranks that do the same share all of it; each GPU adds its own board and a little noise.
 """
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +30,7 @@ from agent.sources.simulated.card import (
 from agent.sources.simulated.hardware import Hardware
 from agent.sources.simulated.signal import hot_c, throttled
 from agent.sources.simulated.source import MOST_POWER, SAMPLES_PER_S, STEADY_MEANS, WARMING_S
-from agent.sources.simulated.traits import IDLE
+from agent.sources.simulated.traits import IDLE, NO_WORK
 from agent.window import SPIN_DRAM, SPIN_POWER_RATIO, SPIN_TENSOR, SPIN_UTIL
 from fleetwatch.demo.shapes import Floats, utilisation
 from fleetwatch.demo.tracks import Part, Span, Track, held_means, window_means
@@ -64,12 +65,12 @@ def draw(cards: Sequence[Card], parts: Sequence[Part], *, start_ms: int, count: 
 
 def _group(hardware: Hardware, ranks: Sequence[Rank], span: Span, window_s: int) -> Columns:
     """What a usual board of that model shows with these ranks on it."""
-    power_w, spins = _power(hardware, ranks, span)
-    samples, before = _samples(ranks, span, window_s)
+    power_w, works = _power(hardware, ranks, span)
+    samples, by_second = _samples(ranks, span)
     memory, processes, clock = _held(hardware, ranks, span)
     held = power_w[1:-1].reshape(-1, window_s)
     return {
-        **utilisation(samples, before),
+        **utilisation(samples.reshape(len(held), -1), by_second[:-2:window_s]),
         "memory_used_bytes": np.rint(held_means(memory, window_s=window_s)),
         "memory_reserved_bytes": np.full(len(held), float(RESERVED_BYTES)),
         "power_w": held.mean(axis=1),
@@ -80,15 +81,10 @@ def _group(hardware: Hardware, ranks: Sequence[Rank], span: Span, window_s: int)
         "sm_clock_max_hz": np.full(len(held), hardware.clock_max_hz),
         "ecc_uncorrected": np.zeros(len(held)),
         "process_count": processes[1 + window_s :: window_s],  # as the window ends
-        "spin_fraction": _spinning(hardware, samples, before, power_w, spins, window_s),
+        "spin_fraction": _spinning(hardware, by_second, power_w, works, window_s),
         **_averaged(hardware, ranks, span, window_s),
         **_facts(ranks, span, window_s),
     }
-
-
-def _spread(ranks: Sequence[Rank], span: Span) -> Iterator[tuple[Rank, Floats]]:
-    for rank in ranks:
-        yield rank, np.zeros(span.readings)
 
 
 def _power(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> tuple[Floats, Floats]:
@@ -104,7 +100,9 @@ def _power(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> tuple[Float
         late = track.has_process == 0
         usual[late] = (np.array([level_w(hardware, level, has_context=False) for level in levels]) @ track.by_second)[late]
         power_w[at] += usual * track.flicker - bare
-        works[at] += np.maximum(track.mixed([level.tensor for level in levels]) / SPIN_TENSOR, track.mixed([level.dram for level in levels]) / SPIN_DRAM)
+        works[at] += np.maximum(
+            track.mixed([level.tensor for level in levels]) / SPIN_TENSOR, track.mixed([level.dram for level in levels]) / SPIN_DRAM
+        )
     return np.minimum(power_w, MOST_POWER * hardware.power_limit_w), works
 
 
@@ -114,15 +112,14 @@ def _has_context(rank: Rank) -> bool:
     return signal.job.archetype.has_process and (rank.role != IDLE or signal.traits.idle_ranks_have_context)
 
 
-def _samples(ranks: Sequence[Rank], span: Span, window_s: int) -> tuple[NDArray[np.uint8], Floats]:
-    """Utilisation in whole percent, windows x samples, and what the last reading before each window showed."""
+def _samples(ranks: Sequence[Rank], span: Span) -> tuple[NDArray[np.uint8], Floats]:
+    """Utilisation in whole percent of each sample from the span's start on, and its mean by reading."""
     resting = np.ones(span.readings * SAMPLES_PER_S)  # of several jobs on one GPU none works at this moment
     for rank in ranks:
         at = slice(rank.track.places.start * SAMPLES_PER_S, rank.track.places.stop * SAMPLES_PER_S)
         resting[at] *= 1.0 - rank.track.utilisation([level.util for level in rank.track.signal.traits.levels_of(rank.role)])
     percent = np.rint((1.0 - resting) * 100).astype(np.uint8)
-    by_second = percent.reshape(-1, SAMPLES_PER_S).mean(axis=1) / 100
-    return percent[2 * SAMPLES_PER_S :].reshape(-1, window_s * SAMPLES_PER_S), by_second[:-2:window_s]
+    return percent[2 * SAMPLES_PER_S :], percent.reshape(-1, SAMPLES_PER_S).mean(axis=1) / 100
 
 
 def _held(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> tuple[Floats, Floats, Floats]:
@@ -144,15 +141,13 @@ def _held(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> tuple[Floats
     return np.minimum(memory, most), processes, clock
 
 
-def _spinning(hardware: Hardware, samples: NDArray[np.uint8], before: Floats, power_w: Floats, works: Floats, window_s: int) -> Floats:
+def _spinning(hardware: Hardware, by_second: Floats, power_w: Floats, works: Floats, window_s: int) -> Floats:
     """Share of each window's readings in which the GPU only waits in a kernel: the agent's rule."""
     idle_w = idle_power_w(hardware.driver_name)
     if idle_w is None:
-        return np.full(len(samples), np.nan)
+        return np.full((len(by_second) - 2) // window_s, np.nan)
     ceiling_w = idle_w + SPIN_POWER_RATIO * (hardware.power_limit_w - idle_w)
-    util = samples.reshape(-1, SAMPLES_PER_S).mean(axis=1) / 100  # of the readings from the second one of the span on
-    util = np.concatenate([[util[0]], util[:-1]])
-    spins = (util >= SPIN_UTIL - 1e-9) & (power_w[1:-1] <= ceiling_w)
+    spins = (by_second[1:-1] >= SPIN_UTIL - 1e-9) & (power_w[1:-1] <= ceiling_w)
     if hardware.has_gpm:
         spins &= works[1:-1] < 1.0
     fraction: Floats = spins.reshape(-1, window_s).mean(axis=1)
@@ -162,7 +157,7 @@ def _spinning(hardware: Hardware, samples: NDArray[np.uint8], before: Floats, po
 def _averaged(hardware: Hardware, ranks: Sequence[Rank], span: Span, window_s: int) -> Columns:
     """What the driver averages itself, by window."""
     count = span.seconds // window_s
-    columns = {name: np.zeros(count) for name in means(hardware, mixed((1.0,), ranks_levels(None)), thermal=0.0, capped=0.0)}
+    columns = {name: np.zeros(count) for name in means(hardware, NO_WORK, thermal=0.0, capped=0.0)}
     peak = np.zeros(span.readings)
     for rank in ranks:
         track, levels = rank.track, rank.track.signal.traits.levels_of(rank.role)
@@ -170,12 +165,13 @@ def _averaged(hardware: Hardware, ranks: Sequence[Rank], span: Span, window_s: i
         lively = _by_window(track, track.by_second * track.flicker, span, window_s)
         steady, shown = mixed(tuple(by_window), levels), mixed(tuple(lively), levels)
         thermal = _thermal(track, span, window_s) if rank.role != IDLE else np.zeros(count)
-        for name, values in means(hardware, shown._replace(util=steady.util), thermal=thermal, capped=capped_share(tuple(by_window), levels)).items():
+        for name, values in means(
+            hardware, shown._replace(util=steady.util), thermal=thermal, capped=capped_share(tuple(by_window), levels)
+        ).items():
             columns[name] += values
         peak[track.places] += track.mixed([level.sm for level in levels]) * track.flicker
-    for name in columns:
-        if name in GPM_COLUMNS or name in STEADY_MEANS:
-            columns[name] = np.minimum(columns[name], 1.0)
+    ratios = {name: np.minimum(values, 1.0) for name, values in columns.items() if name in GPM_COLUMNS or name in STEADY_MEANS}
+    columns |= ratios
     if hardware.has_gpm:
         columns["sm_active_max"] = np.minimum(peak[2:].reshape(-1, window_s).max(axis=1), 1.0)
         columns["memory_util_mean"] = columns["dram_active"].copy()
@@ -187,3 +183,75 @@ def _by_window(track: Track, shares: Floats, span: Span, window_s: int) -> Float
     full = np.zeros((len(shares), span.readings))
     full[:, track.places] = shares
     return window_means(full, window_s=window_s)
+
+
+def _thermal(track: Track, span: Span, window_s: int) -> Floats:
+    """The part of each window for which a thermal limit held."""
+    left_s = span.start_s + np.arange(0.0, span.seconds, window_s) - track.signal.start_s
+    here = _by_window(track, np.ones((1, track.count)), span, window_s)[0]
+    limited: Floats = here * throttled(track.signal.traits, left_s, left_s + window_s)
+    return limited
+
+
+def _facts(ranks: Sequence[Rank], span: Span, window_s: int) -> Columns:
+    """What the holder does with the node's processors and disks, by window; NaN where nobody holds the GPU."""
+    count = span.seconds // window_s
+    totals, here = np.zeros((5, count)), np.zeros(count)
+    for rank in ranks:
+        job, traits = rank.track.signal.job, rank.track.signal.traits
+        if job.archetype.is_allocated:
+            shares = _by_window(rank.track, rank.track.by_second, span, window_s)
+            loads = np.array(
+                [(load.cpu, load.main_thread if rank.role != IDLE else 0.0, load.read_bytes_s * len(job.gpus)) for load in traits.loads]
+            )
+            size = (traits.cores_per_gpu * len(job.gpus), traits.workers * traits.busy_count)
+            share = shares.sum(axis=0)
+            totals += np.concatenate([loads.T @ shares, np.outer(size, share)])
+            here += share
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.where(here > 0.5, totals / here, np.nan)
+    return dict(zip(("job_cpu_ratio", "job_main_thread_ratio", "job_io_read_bytes_s", "job_cores", "job_workers"), means, strict=True))
+
+
+def _own(shared: Columns, card: Card, ranks: Sequence[Rank], span: Span, *, window_s: int, rng: np.random.Generator) -> Columns:
+    """One GPU's columns: its own board, its rank's part of the work, and noise."""
+    count = span.seconds // window_s
+    factor = np.ones(count)
+    temperature = None
+    for rank in ranks:
+        signal = rank.track.signal
+        here = _by_window(rank.track, np.ones((1, rank.track.count)), span, window_s)[0]
+        factor += here * (signal.factor(card.index) - 1.0)
+        if signal.traits.thermal_share and rank.role != IDLE:
+            middle_s = span.start_s + window_s * (np.arange(count) + 0.5) - signal.start_s
+            temperature = np.where(here > 0.5, hot_c(signal.traits, middle_s), np.nan)
+    own = dict(shared)
+    lively = factor * _noise(rng, count)
+    offset_w = card.idle_w - bare_w(card.hardware)
+    for name, scale in (("power_w", 1), ("power_min_w", 1), ("power_max_w", 1), ("energy_j", window_s)):
+        own[name] = np.minimum(shared[name] * lively + offset_w * scale, MOST_POWER * card.hardware.power_limit_w * scale)
+    for name in LIVELY:
+        if name in shared:
+            own[name] = np.minimum(shared[name] * lively, 1.0) if name in GPM_COLUMNS else shared[name] * lively
+    warm = _lagging(temperature_c(card.hardware, own["power_w"]), window_s)
+    own["temperature_c"] = warm if temperature is None else np.where(np.isnan(temperature), warm, temperature)
+    own["memory_temperature_c"] = own["temperature_c"] + MEMORY_WARMER_C
+    for name in ("job_cpu_ratio", "job_main_thread_ratio"):
+        own[name] = np.minimum(own[name] * _noise(rng, count), 1.0)
+    return own
+
+
+LIVELY = (
+    "sm_active", "sm_occupancy", "tensor_active", "dram_active", "fp64_active", "fp32_active", "fp16_active",
+    "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s",
+)  # fmt: skip
+
+
+def _lagging(aim_c: Floats, window_s: int) -> Floats:
+    """First-order lag towards each window's temperature."""
+    part = 1.0 - float(np.exp(-window_s / WARMING_S))
+    return np.array(list(itertools.accumulate(aim_c.tolist(), lambda before_c, aim: before_c + part * (aim - before_c))))
+
+
+def _noise(rng: np.random.Generator, count: int) -> Floats:
+    return 1.0 + NOISE * rng.uniform(-1.0, 1.0, count)

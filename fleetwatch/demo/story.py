@@ -1,6 +1,5 @@
 """One block of a simulated node's history as a batch of the wire. Pure."""
 
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,22 +12,21 @@ from agent.batch import ClosedWindow, Sender, build
 from agent.reading import Event
 from agent.sources.simulated import Simulated
 from agent.sources.simulated.card import card
-from agent.sources.simulated.schedule import faults_between, jobs_between
+from agent.sources.simulated.schedule import faults_between, jobs_between, outages_between
 from agent.sources.simulated.source import DRIVER
 from fleetwatch.demo.columns import draw
 from fleetwatch.demo.fleet import DemoNode
 from fleetwatch.demo.plan import Block
-from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.demo.tracks import whole
 
 # Older than any live agent's boot, so that what a live agent says of its node wins over what history says.
 BOOT_START_MS = 1_735_689_600_000
-DAY_MS = 24 * HOUR_MS
-OUTAGE_CHANCE = 0.2  # a node and day
-OUTAGE_S = (180, 2400)
 KEYS = ("start_ms", "observed_ms")
 DIGITS = {
     "energy_j": 0, "util_dips": 0, "memory_used_bytes": 0, "memory_reserved_bytes": 0, "sm_clock_hz": 0, "process_count": 0,
-    "power_w": 1, "temperature_c": 1, "util_longest_low_s": 1, "util_cycle_s": 2,
+    "sm_clock_max_hz": 0, "ecc_uncorrected": 0, "pcie_rx_bytes_s": 0, "pcie_tx_bytes_s": 0, "nvlink_rx_bytes_s": 0, "nvlink_tx_bytes_s": 0,
+    "job_io_read_bytes_s": 0, "job_cores": 0, "job_workers": 0, "power_w": 1, "power_min_w": 1, "power_max_w": 1, "temperature_c": 1,
+    "memory_temperature_c": 1, "util_longest_low_s": 1, "util_cycle_s": 2, "util_cycle_cv": 3,
 }  # fmt: skip
 WHOLE = {name for name, digits in DIGITS.items() if digits == 0}
 
@@ -75,30 +73,30 @@ def windows(node: DemoNode, simulated: Simulated, block: Block) -> wire.Columns:
 
 def by_gpu(node: DemoNode, simulated: Simulated, block: Block) -> list[dict[str, NDArray[Any]]]:
     """For each GPU in order: KEYS, and the wire's columns as drawn (NaN: not read); an empty list where all was lost to an outage."""
-    spec, starts = simulated.spec, _starts(simulated.spec.seed, block)
-    if len(starts) == 0:
+    spec, window_ms = simulated.spec, block.window_s * 1000
+    starts = np.arange(block.start_ms, block.end_ms, window_ms, dtype=np.int64)
+    seen = _seen(simulated, starts, window_ms)
+    if not seen.any():
         return []
-    jobs = jobs_between(spec, block.start_ms, block.end_ms)
+    cards = [card(spec, node=node.name, index=index) for index in range(spec.count)]
+    parts = whole(jobs_between(spec, block.start_ms, block.end_ms))
+    drawn = draw(cards, parts, start_ms=block.start_ms, count=len(starts), window_s=block.window_s, seed=spec.seed)
     lost = faults_between(spec, block.start_ms, block.end_ms)
-    drawn: list[dict[str, NDArray[Any]]] = []
-    for index in range(spec.count):
-        columns = draw(card(spec, node=node.name, index=index), jobs, starts, window_s=block.window_s, seed=spec.seed)
-        observed = np.full(len(starts), block.window_s * 1000)
+    told: list[dict[str, NDArray[Any]]] = []
+    for index, columns in enumerate(drawn):
+        observed = np.full(len(starts), window_ms)
         if index == spec.faulty and lost:
-            _lose(columns, observed, starts, window_ms=block.window_s * 1000, lost=lost)
-        drawn.append({"start_ms": starts, "observed_ms": observed} | columns)
-    return drawn
+            _lose(columns, observed, starts, window_ms=window_ms, lost=lost)
+        told.append({name: values[seen] for name, values in {"start_ms": starts, "observed_ms": observed, **columns}.items()})
+    return told
 
 
-def _starts(seed: int, block: Block) -> NDArray[np.int64]:
-    """Starts of the block's windows that were not in a telemetry outage."""
-    starts = np.arange(block.start_ms, block.end_ms, block.window_s * 1000, dtype=np.int64)
-    for day in range((block.start_ms - DAY_MS) // DAY_MS, block.end_ms // DAY_MS + 1):
-        rng = random.Random(f"{seed}/outage/{day}")
-        if rng.random() < OUTAGE_CHANCE:
-            begin = day * DAY_MS + rng.randrange(DAY_MS)
-            starts = starts[(starts < begin) | (starts >= begin + int(rng.uniform(*OUTAGE_S)) * 1000)]
-    return starts
+def _seen(simulated: Simulated, starts: NDArray[np.int64], window_ms: int) -> NDArray[np.bool_]:
+    """Which windows did not touch a telemetry outage."""
+    seen = np.ones(len(starts), dtype=np.bool_)
+    for begin_ms, end_ms in outages_between(simulated.spec, int(starts[0]), int(starts[-1]) + window_ms):
+        seen &= (starts + window_ms <= begin_ms) | (starts >= end_ms)
+    return seen
 
 
 def _lose(

@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -6,10 +7,11 @@ from agent import wire
 from agent.reading import SourceError
 from agent.sources.simulated import Simulated, parse_spec
 from agent.sources.simulated.archetypes import ARCHETYPES, BY_NAME
-from agent.sources.simulated.schedule import faults_between, jobs_between
-from agent.sources.simulated.signal import Signal
+from agent.sources.simulated.schedule import faults_between, jobs_between, outages_between
+from agent.sources.simulated.signal import Signal, filled, shares
 from agent.sources.simulated.teams import MIXES, TEAMS
-from agent.sources.simulated.waves import bursts_of_hour, high_seconds, working_seconds
+from agent.sources.simulated.traits import HIGH, LOW, PAUSE, WARMUP, draw_traits
+from agent.sources.simulated.waves import bursts_of_hour, high_seconds, running_seconds, warped
 
 DAY_MS = 86_400_000
 NOW = 1_794_000_000_000
@@ -42,6 +44,7 @@ def test_a_specification_names_count_model_seed_and_mix():
         ("8xH100,speed=2", "unknown option speed"),
         ("8xH100,mix=play", "known: train, research, serve, mixed"),
         ("2xH100,faulty=2", "no GPU 2"),
+        ("2xH100,outages=2", "outages must be yes or no"),
     ],
 )
 def test_a_wrong_specification_says_what_is_wrong(text, sentence):
@@ -135,7 +138,9 @@ def test_a_model_without_counters_says_so_and_reads_no_activity():
     gpu = source.gpus()[0]
 
     assert gpu.unread["sm_active"] == "not_supported"
-    assert source.read(gpu.uuid, NOW + 1000).means == {}
+    assert set(source.read(gpu.uuid, NOW + 1000).means) == {
+        "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s", "throttle_thermal_ratio", "throttle_power_ratio",
+    }  # fmt: skip
 
 
 def test_the_scheduler_names_jobs_of_the_window_and_ends_those_that_ended():
@@ -193,9 +198,56 @@ def test_a_hung_job_spins_for_ever():
     signal = _signal("hung", text="8xH100,seed=1,mix=train")
     hang_s = signal.job.start_ms / 1000 + signal.traits.warmup_s + signal.traits.hangs_after_s
 
-    assert signal.shares(signal.job.gpus[0], hang_s + 1, hang_s + 2) == pytest.approx((0.0, 0.0, 1.0))
-    assert (signal.traits.pause.util, signal.traits.pause.tensor) == (1.0, 0.0)
-    assert signal.traits.pause.power <= 0.17
+    pause = signal.traits.levels[PAUSE]
+    assert signal.shares(hang_s + 1, hang_s + 2) == pytest.approx((0.0, 0.0, 1.0, 0.0, 0.0))
+    assert (pause.util, pause.tensor) == (1.0, 0.0)
+    assert pause.power <= 0.17
+
+
+def test_a_job_that_warms_up_reads_as_idle_and_fills_its_memory():
+    signal = _signal("healthy_llm")
+    start_s, warmup_s = signal.job.start_ms / 1000, signal.traits.warmup_s
+
+    assert signal.shares(start_s + 10, start_s + 11) == pytest.approx((0.0, 0.0, 0.0, 0.0, 1.0))
+    assert signal.traits.levels[WARMUP].util == 0.0
+    assert [filled(signal.traits, part * warmup_s) for part in (0.0, 0.5, 2.0)] == pytest.approx([0.0, 0.5, 1.0])
+
+
+def test_a_checkpoint_begins_with_the_transfer_and_ends_in_waiting():
+    traits = replace(
+        _signal("checkpoint_stall").traits, warmup_s=0.0, pause_every_s=100.0, pause_share=0.2, onset_s=4.0, jitter=0.0, duty=1.0
+    )
+
+    found = [shares(traits, at_s, at_s + 1.0) for at_s in (79.0, 80.0, 83.0, 84.0, 99.0)]
+
+    working, saving, waiting = (1.0, 0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 1.0, 0.0, 0.0)
+    assert found == [pytest.approx(one) for one in (working, saving, saving, waiting, waiting)]
+
+
+def test_of_a_slow_rank_the_others_wait_and_it_never_does():
+    signal = _signal("straggler")
+    slow = signal.traits.culprit_rank
+
+    roles = [signal.role(gpu) for gpu in signal.job.gpus]
+
+    assert roles == ["culprit" if rank == slow else "busy" for rank in range(len(roles))]
+    culprit, victim = signal.levels(signal.job.gpus[slow]), signal.levels(signal.job.gpus[slow - 1])
+    assert culprit[LOW] == culprit[HIGH]
+    assert culprit[HIGH].clock < 0.76
+    assert victim[LOW].power < 0.24
+
+
+def test_an_agent_in_an_outage_reads_nothing_and_says_nothing():
+    spec = parse_spec("8xH100,seed=7,outages=yes")
+    (start_ms, end_ms), *_ = outages_between(spec, NOW, NOW + 30 * DAY_MS)
+    source = Simulated("8xH100,seed=7,outages=yes", node="n", start_ms=start_ms - 2000)
+    uuid = source.gpus()[0].uuid
+
+    read = [source.read(uuid, at_ms) is not None for at_ms in (start_ms - 1000, start_ms, end_ms - 1000, end_ms)]
+
+    assert 180_000 <= end_ms - start_ms <= 2_400_000
+    assert read == [True, False, False, True]
+    assert outages_between(parse_spec("8xH100,seed=7"), NOW, NOW + 30 * DAY_MS) == []
 
 
 def test_a_partly_idle_job_works_on_some_of_its_gpus():
@@ -211,13 +263,30 @@ def test_a_wave_counts_exactly_its_high_part():
     assert high_seconds(8.5, period_s=4.0, duty=0.25) == 2.5
 
 
-def test_work_begins_after_the_warm_up_rests_in_pauses_and_ends_at_a_hang():
-    def worked(at_s: float, **given: float) -> float:
-        return working_seconds(at_s, **{"warmup_s": 60.0, "hangs_after_s": 1e9, "pause_every_s": 1e9, "pause_share": 0.0, **given})
+def test_a_job_runs_after_its_warm_up_until_it_hangs():
+    run = [running_seconds(at_s, warmup_s=60.0, hangs_after_s=300.0) for at_s in (0.0, 60.0, 100.0, 360.0, 500.0)]
 
-    assert [worked(at_s) for at_s in (0.0, 60.0, 100.0)] == [0.0, 0.0, 40.0]
-    assert worked(260.0, pause_every_s=100.0, pause_share=0.2) == 160.0
-    assert worked(500.0, hangs_after_s=300.0) == 300.0
+    assert run == [0.0, 0.0, 40.0, 300.0, 300.0]
+
+
+def test_a_jobs_own_clock_never_stands_still_and_makes_periods_differ():
+    at = [warped(second / 10, period_s=2.0, jitter=0.2) for second in range(4000)]
+    steps = [(later - earlier) * 10 for earlier, later in itertools.pairwise(at)]
+
+    assert min(steps) == pytest.approx(1 - 2 * 0.14)
+    assert max(steps) == pytest.approx(1 + 2 * 0.14)
+    assert sum(steps) / len(steps) == pytest.approx(1.0, abs=0.02)
+
+
+def test_numbers_drawn_with_a_spread_leave_their_ranges_but_a_resident_kernel_still_reads_full():
+    ranges = BY_NAME["healthy_llm"]
+    drawn = [draw_traits(ranges, str(seed), ranks=8, spread=0.3) for seed in range(200)]
+
+    powers = [traits.levels[HIGH].tensor for traits in drawn]
+    assert min(powers) < 0.35 * 0.85
+    assert max(powers) > 0.48 * 1.1
+    assert max(powers) <= 0.48 * 1.3
+    assert {traits.levels[HIGH].util for traits in drawn} == {1.0}
 
 
 def test_bursts_lie_in_their_hour_and_do_not_overlap():

@@ -33,7 +33,7 @@ def test_most_but_not_all_of_the_fleet_is_allocated():
 def test_every_habit_is_there_and_none_is_everything():
     by_archetype = _held()["archetype"]
 
-    assert len(by_archetype) == 15
+    assert len(by_archetype) >= 20
     assert max(by_archetype.values()) / by_archetype.total() < 0.25
 
 
@@ -42,4 +42,4 @@ def test_every_team_has_a_part_and_large_jobs_most_of_it():
 
     assert set(held["team"]) == {"nlp", "vision", "speech", "research", "science", "serving"}
     assert min(held["team"].values()) / held["team"].total() > 0.03
-    assert max(held["size"], key=held["size"].__getitem__) == "8"
+    assert held["size"]["8"] + held["size"]["4"] > held["size"]["1"]

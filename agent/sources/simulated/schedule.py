@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import List, Optional, Tuple
 
-from agent.sources.simulated.archetypes import BY_NAME, Archetype
+from agent.sources.simulated.archetype import Archetype
+from agent.sources.simulated.archetypes import BY_NAME
 from agent.sources.simulated.spec import Spec
 from agent.sources.simulated.teams import MIXES, TEAMS, Mix, Team
 
@@ -20,12 +21,14 @@ FIRST_SLOT = 10_045  # early 2025: keeps job numbers short
 JOBS_PER_SLOT = 256
 NODES = 128  # seeds that differ modulo this give different job numbers
 SHORTEST_MS, LONGEST_MS = 300_000, 40 * HOUR_MS
+DAY_MS = 24 * HOUR_MS
+OUTAGE_CHANCE, OUTAGE_S = 0.2, (180, 2400)  # of a node and day; an agent that does not read
 FAULT_CYCLE_MS, FAULT_MS = 9 * 24 * HOUR_MS, 40 * HOUR_MS
 
 
 @dataclass(frozen=True)
 class SimulatedJob:
-    """One job on this node, over [start_ms, end_ms); `seed` draws its numbers."""
+    """One job on this node, over [start_ms, end_ms); `seed` draws its numbers, `spread` lets them leave their ranges."""
 
     number: int
     cluster: str
@@ -37,6 +40,7 @@ class SimulatedJob:
     start_ms: int
     end_ms: int
     seed: str
+    spread: float = 0.0
 
     @property
     def key(self) -> str:
@@ -53,6 +57,23 @@ def faults_between(spec: Spec, start_ms: int, end_ms: int) -> List[Tuple[int, in
     last = (end_ms + offset) // FAULT_CYCLE_MS
     spans = [(cycle * FAULT_CYCLE_MS - offset, cycle * FAULT_CYCLE_MS - offset + FAULT_MS) for cycle in range(first, last + 1)]
     return [span for span in spans if span[0] < end_ms and span[1] > start_ms]
+
+
+def outages_between(spec: Spec, start_ms: int, end_ms: int) -> List[Tuple[int, int]]:
+    """Spans [start, end) that touch the given one in which the node's agent reads nothing."""
+    if not spec.outages:
+        return []
+    days = (_outage(spec.seed, day) for day in range((start_ms - DAY_MS) // DAY_MS, end_ms // DAY_MS + 1))
+    return [span for span in days if span is not None and span[0] < end_ms and span[1] > start_ms]
+
+
+@lru_cache(maxsize=64)
+def _outage(seed: int, day: int) -> Optional[Tuple[int, int]]:
+    rng = random.Random("%d/outage/%d" % (seed, day))
+    if rng.random() >= OUTAGE_CHANCE:
+        return None
+    begin_ms = day * DAY_MS + rng.randrange(DAY_MS)
+    return begin_ms, begin_ms + int(rng.uniform(*OUTAGE_S)) * 1000
 
 
 def jobs_between(spec: Spec, start_ms: int, end_ms: int) -> List[SimulatedJob]:

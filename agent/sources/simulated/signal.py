@@ -1,83 +1,81 @@
 """What one simulated job does to its GPUs, second by second."""
 
-import random
 from bisect import bisect_right
-from dataclasses import dataclass
-from typing import Dict, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 from agent.sources.simulated import waves
-from agent.sources.simulated.archetypes import Level
 from agent.sources.simulated.schedule import SimulatedJob
+from agent.sources.simulated.traits import IDLE, NO_PAUSES_S, DrawnLevel, Traits, draw_traits
 
-NEVER_S = 1e9
-NO_PAUSES_S = 1e9
 NEVER_EPOCH_S = 1e12
 PROCESS_AFTER_MS = 4_000  # a job's processes appear this long after its start
+HOT_C, SAWTOOTH_C = 83.0, 4.0
 
-Shares = Tuple[float, float, float]  # of a time: at high, low, pause; they sum to 1
-
-
-@dataclass(frozen=True)
-class DrawnLevel:
-    """A level with this job's own numbers; ratios 0 to 1."""
-
-    util: float
-    power: float
-    sm: float
-    tensor: float
-    dram: float
+Shares = Tuple[Any, ...]  # of a time: at HIGH, LOW, PAUSE, ONSET, WARMUP; they sum to 1; floats or arrays
 
 
-@dataclass(frozen=True)
-class Traits:
-    """The numbers that one job drew from its archetype's ranges."""
+def shares(traits: Traits, left_s: Any, right_s: Any, *, working: Any = None) -> Shares:
+    """Which parts of [left, right), seconds since the job's start, it spends at each level; for floats and arrays.
 
-    high: DrawnLevel
-    low: DrawnLevel
-    pause: DrawnLevel
-    period_s: float
-    duty: float
-    warmup_s: float
-    pause_every_s: float
-    pause_share: float
-    hangs_after_s: float
-    mean_gap_s: float  # 0: no bursts
-    memory_share: float
-    busy_count: int  # of its GPUs; the others only wait
-    idle_ranks_have_context: bool
-
-    @property
-    def levels(self) -> Tuple[DrawnLevel, DrawnLevel, DrawnLevel]:
-        """In the order of Shares."""
-        return self.high, self.low, self.pause
+    The same for all its ranks: they wait for each other. Spans are meant to be short against a pause. `working` is the
+    part of them inside a burst, for a job that works in bursts.
+    """
+    length_s = right_s - left_s
+    warm_s = waves.smaller(right_s, traits.warmup_s) - waves.smaller(left_s, traits.warmup_s)
+    warming = waves.larger(warm_s, 0.0) / length_s
+    high = _high(traits, left_s, right_s)
+    if working is not None:
+        return working * high, working * (1.0 - high), 1.0 - warming - working, 0.0 * warming, warming
+    running = _grown(waves.running_seconds, left_s, right_s, warmup_s=traits.warmup_s, hangs_after_s=traits.hangs_after_s) / length_s
+    working, onset = _unpaused(traits, left_s - traits.warmup_s, right_s - traits.warmup_s)
+    busy = running * working
+    return busy * high, busy * (1.0 - high), 1.0 - warming - running * (working + onset), running * onset, warming
 
 
-def _draw_level(rng: random.Random, level: Level) -> DrawnLevel:
-    ranges = (level.util, level.power, level.sm, level.tensor, level.dram)
-    return DrawnLevel(*(rng.uniform(*low_high) for low_high in ranges))
+def _high(traits: Traits, left_s: Any, right_s: Any) -> Any:
+    if traits.duty == 1.0:
+        return 1.0
+    return _wave(left_s, right_s, period_s=traits.period_s, duty=traits.duty, jitter=traits.jitter)
 
 
-def draw_traits(job: SimulatedJob) -> Traits:
-    """The job's own numbers, always the same for the same job."""
-    kind = job.archetype
-    rng = random.Random(job.seed + "/traits")
-    pause_every_s = rng.uniform(*kind.pause_every_s) if kind.pause_every_s else NO_PAUSES_S
-    hangs_after_s = rng.uniform(*kind.hangs_after_s) if kind.hangs_after_s else NEVER_S
-    return Traits(
-        high=_draw_level(rng, kind.high),
-        low=_draw_level(rng, kind.low),
-        pause=_draw_level(rng, kind.pause),
-        period_s=rng.uniform(*kind.period_s),
-        duty=rng.uniform(*kind.duty),
-        warmup_s=rng.uniform(*kind.warmup_s),
-        pause_every_s=pause_every_s,
-        pause_share=rng.uniform(*kind.pause_share),
-        hangs_after_s=hangs_after_s,
-        mean_gap_s=rng.uniform(*kind.gap_s) if kind.burst_s else 0.0,
-        memory_share=rng.uniform(*kind.memory),
-        busy_count=max(1, round(len(job.gpus) * rng.uniform(*kind.busy_ranks))),
-        idle_ranks_have_context=rng.random() < 0.5,
-    )
+def _unpaused(traits: Traits, left_s: Any, right_s: Any) -> Tuple[Any, Any]:
+    """Parts of a running time outside pauses and at their onset."""
+    if traits.pause_every_s == NO_PAUSES_S:
+        return 1.0, 0.0
+    every_s, until = traits.pause_every_s, 1.0 - traits.pause_share
+    working = _wave(left_s, right_s, period_s=every_s, duty=until, jitter=traits.jitter)
+    if not traits.onset_s:
+        return working, 0.0
+    begun = _wave(left_s, right_s, period_s=every_s, duty=min(1.0, until + traits.onset_s / every_s), jitter=traits.jitter)
+    return working, begun - working
+
+
+def _wave(left_s: Any, right_s: Any, *, period_s: float, duty: float, jitter: float) -> Any:
+    left_s = waves.warped(left_s, period_s=period_s, jitter=jitter)
+    right_s = waves.warped(right_s, period_s=period_s, jitter=jitter)
+    return _grown(waves.high_seconds, left_s, right_s, period_s=period_s, duty=duty) / (right_s - left_s)
+
+
+def _grown(seconds: Any, left_s: Any, right_s: Any, **given: float) -> Any:
+    return seconds(right_s, **given) - seconds(left_s, **given)
+
+
+def throttled(traits: Traits, left_s: Any, right_s: Any) -> Any:
+    """The part of [left, right), seconds since the job's start, for which a thermal limit holds the clock down."""
+    if not traits.thermal_share:
+        return 0.0 * left_s
+    return _wave(left_s, right_s, period_s=traits.thermal_period_s, duty=traits.thermal_share, jitter=traits.jitter)
+
+
+def hot_c(traits: Traits, at_s: Any) -> Any:
+    """The temperature of a throttled GPU: a sawtooth below its peak, in step with the throttling."""
+    phase = waves.warped(at_s, period_s=traits.thermal_period_s, jitter=traits.jitter) / traits.thermal_period_s % 1.0
+    return traits.thermal_peak_c - SAWTOOTH_C * phase
+
+
+def filled(traits: Traits, at_s: Any) -> Any:
+    """The part of its memory that a job has filled by then, seconds since its start: all of it when it is warm."""
+    return waves.larger(0.0, waves.smaller(1.0, at_s / traits.warmup_s)) if traits.warmup_s else 1.0
 
 
 class Signal:
@@ -85,13 +83,25 @@ class Signal:
 
     def __init__(self, job: SimulatedJob) -> None:
         self.job = job
-        self.traits = draw_traits(job)
-        self._start_s = job.start_ms / 1000
+        self.traits = draw_traits(job.archetype, job.seed, ranks=len(job.gpus), spread=job.spread)
+        self.start_s = job.start_ms / 1000
         self._bursts: Dict[int, List[Tuple[float, float]]] = {}
+
+    def role(self, gpu: int) -> str:
+        """What the job's rank on that one of its GPUs does."""
+        return self.traits.role(self.job.gpus.index(gpu))
+
+    def factor(self, gpu: int) -> float:
+        """What that rank's power and activity differ by from the job's."""
+        return self.traits.rank_factors[self.job.gpus.index(gpu)]
+
+    def levels(self, gpu: int) -> Tuple[DrawnLevel, ...]:
+        """The levels that the job's rank on that GPU shows."""
+        return self.traits.levels_of(self.role(gpu))
 
     def is_busy(self, gpu: int) -> bool:
         """Whether the job ever works on that one of its GPUs."""
-        return self.job.gpus.index(gpu) < self.traits.busy_count
+        return self.role(gpu) != IDLE
 
     def has_context(self, gpu: int, at_ms: int) -> bool:
         """Whether a process of the job has a context on that GPU at that time."""
@@ -99,37 +109,12 @@ class Signal:
             return False
         return self.is_busy(gpu) or self.traits.idle_ranks_have_context
 
-    def shares(self, gpu: int, start_s: float, end_s: float) -> Shares:
-        """Which parts of [start_s, end_s), seconds since the epoch, the GPU spends at high, low and pause."""
-        if not self.is_busy(gpu):
-            return 0.0, 0.0, 1.0
-        traits = self.traits
-        working = self._working_s(start_s, end_s) / (end_s - start_s)
-        if traits.duty == 1.0:
-            return working, 0.0, 1.0 - working
-        since_s, until_s = start_s - self._start_s, end_s - self._start_s
-        high_s = waves.high_seconds(until_s, period_s=traits.period_s, duty=traits.duty) - waves.high_seconds(
-            since_s, period_s=traits.period_s, duty=traits.duty
-        )
-        high = high_s / (end_s - start_s)
-        return working * high, working * (1.0 - high), 1.0 - working
-
-    def _working_s(self, start_s: float, end_s: float) -> float:
-        """Seconds of [start_s, end_s) without a pause."""
+    def shares(self, start_s: float, end_s: float) -> Shares:
+        """Which parts of [start_s, end_s), seconds since the epoch, the job spends at each level."""
+        working = None
         if self.traits.mean_gap_s:
-            return self._burst_s(max(start_s, self._start_s + self.traits.warmup_s), end_s)
-        return self._worked_s(end_s) - self._worked_s(start_s)
-
-    def _worked_s(self, at_s: float) -> float:
-        traits = self.traits
-        worked_s = waves.working_seconds(
-            at_s - self._start_s,
-            warmup_s=traits.warmup_s,
-            hangs_after_s=traits.hangs_after_s,
-            pause_every_s=traits.pause_every_s,
-            pause_share=traits.pause_share,
-        )
-        return float(worked_s)
+            working = self._burst_s(max(start_s, self.start_s + self.traits.warmup_s), end_s) / (end_s - start_s)
+        return shares(self.traits, start_s - self.start_s, end_s - self.start_s, working=working)
 
     def _burst_s(self, start_s: float, end_s: float) -> float:
         """Seconds of [start_s, end_s) inside bursts."""

@@ -1,7 +1,6 @@
 """The simulated source: readings of jobs that a schedule puts on GPUs that do not exist."""
 
-import math
-from typing import Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from agent.reading import (
     Allocation,
@@ -17,15 +16,34 @@ from agent.reading import (
     Workload,
     Workloads,
 )
-from agent.sources.simulated.card import RESERVED_BYTES, Card, card
-from agent.sources.simulated.schedule import SimulatedJob, faults_between, jobs_between
-from agent.sources.simulated.signal import PROCESS_AFTER_MS, Shares, Signal
+from agent.sources.simulated import waves
+from agent.sources.simulated.card import (
+    CONTEXT_BYTES,
+    GPM_COLUMNS,
+    MEMORY_WARMER_C,
+    RESERVED_BYTES,
+    Card,
+    bare_w,
+    capped_share,
+    card,
+    clock_hz,
+    level_w,
+    means,
+    memory_bytes,
+    mixed,
+    temperature_c,
+)
+from agent.sources.simulated.schedule import SimulatedJob, faults_between, jobs_between, outages_between
+from agent.sources.simulated.signal import PROCESS_AFTER_MS, Signal, filled, hot_c, throttled
 from agent.sources.simulated.spec import Spec, parse_spec
+from agent.sources.simulated.traits import NO_WORK
 
 SAMPLES_PER_S = 6  # the driver's own rate
 BUFFER_SAMPLES = 100  # its depth
 WARMING_S = 90.0
-JITTER = 0.03
+JITTER = 0.03  # of what flickers from second to second
+MOST_POWER = 1.02  # of the limit
+STEADY_BELOW, STEADY_ABOVE = 0.02, 0.98  # utilisation that does not flicker
 DRIVER = "580.95.05"
 
 
@@ -52,9 +70,11 @@ class Simulated:
         return [card.info for card in self._cards]
 
     def read(self, uuid: str, now_ms: int) -> Optional[Reading]:
-        """The GPU at now_ms. Raises SourceError while it is lost."""
+        """The GPU at now_ms; None in a telemetry outage. Raises SourceError while it is lost."""
         self._now_ms = max(self._now_ms, now_ms)
         card = self._reachable(uuid)
+        if outages_between(self.spec, now_ms, now_ms + 1):
+            return None
         return self._counters[uuid].read(self._signal(card.index, now_ms), now_ms)
 
     def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
@@ -63,8 +83,7 @@ class Simulated:
         signal = self._signal(card.index, self._now_ms)
         if signal is None or not signal.has_context(card.index, self._now_ms):
             return []
-        memory = card.memory_bytes(signal.traits, is_busy=signal.is_busy(card.index))
-        return [ProcessReading(process_id(signal.job, card.index), memory)]
+        return [ProcessReading(process_id(signal.job, card.index), memory_used(card, signal, self._now_ms))]
 
     def events(self, now_ms: int) -> List[Event]:
         """The faulty GPU's loss and return."""
@@ -144,37 +163,54 @@ class _Counter:
         """The reading at now_ms, which lies after the last one; None when it does not."""
         if now_ms <= self._at_ms:
             return None
-        gpu, since_ms = self.card.index, self._at_ms
-        shares = signal.shares(gpu, since_ms / 1000, now_ms / 1000) if signal else (0.0, 0.0, 1.0)
-        has_context = signal is not None and signal.has_context(gpu, now_ms)
-        is_busy = signal is not None and signal.is_busy(gpu)
-        power_w = self._power_w(signal, shares, has_context=has_context) * _jitter(now_ms, gpu)
-        self._energy_j += power_w * (now_ms - since_ms) / 1000
-        self._at_ms = now_ms
-        self._warm(power_w, (now_ms - since_ms) / 1000)
+        since_ms, self._at_ms = self._at_ms, now_ms
+        shown = self._bare(now_ms) if signal is None else self._shown(signal, since_ms, now_ms)
+        self._energy_j += shown.power_w * (now_ms - since_ms) / 1000
+        self._warm(shown.power_w, (now_ms - since_ms) / 1000)
         samples = self._samples(signal, since_ms, now_ms)
-        traits = signal.traits if signal and has_context else None
+        temperature = self._temperature_c if shown.hot_c is None else shown.hot_c
         return Reading(
             at_ms=now_ms,
             util=samples[-1][1] if samples else 0.0,
             util_samples=samples,
-            memory_used_bytes=self.card.memory_bytes(traits, is_busy=is_busy),
+            memory_util=shown.means.get("dram_active"),
+            memory_used_bytes=memory_used(self.card, signal, now_ms) if signal is not None else 0,
             memory_reserved_bytes=RESERVED_BYTES,
-            power_w=round(power_w, 3),
+            power_w=round(shown.power_w, 3),
             energy_j=round(self._energy_j, 3),
-            temperature_c=round(self._temperature_c or 0.0, 1),
-            sm_clock_hz=self.card.clock_hz(power_w / (1.0 + JITTER)),
-            means=self._means(signal, shares),
+            temperature_c=round(temperature or 0.0, 1),
+            memory_temperature_c=round((temperature or 0.0) + MEMORY_WARMER_C, 1),
+            sm_clock_hz=shown.clock_hz,
+            ecc_uncorrected=0,
+            means=shown.means,
         )
 
-    def _power_w(self, signal: Optional[Signal], shares: Shares, *, has_context: bool) -> float:
-        if signal is None:
-            return self.card.idle_w
-        return sum(share * self.card.level_w(level, has_context=has_context) for share, level in zip(shares, signal.traits.levels))
+    def _bare(self, now_ms: int) -> "_Shown":
+        nothing = mixed((1.0,), (NO_WORK,))
+        power_w = self.card.idle_w * (1.0 + JITTER * waves.noise(now_ms // 1000, self.card.index))
+        return _Shown(power_w, self.card.hardware.clock_idle_hz, None, means(self.card.hardware, nothing, thermal=0.0, capped=0.0))
+
+    def _shown(self, signal: Signal, since_ms: int, now_ms: int) -> "_Shown":
+        hardware, gpu = self.card.hardware, self.card.index
+        left_s, right_s = since_ms / 1000, now_ms / 1000
+        shares, levels = signal.shares(left_s, right_s), signal.levels(gpu)
+        has_context = signal.has_context(gpu, now_ms)
+        flicker = signal.factor(gpu) * (1.0 + JITTER * waves.noise(now_ms // 1000, signal.job.number))
+        usual_w = sum(share * level_w(hardware, level, has_context=has_context) for share, level in zip(shares, levels))
+        power_w = min(usual_w * flicker + self.card.idle_w - bare_w(hardware), MOST_POWER * hardware.power_limit_w)
+        shown = mixed(shares, levels)
+        thermal = throttled(signal.traits, left_s - signal.start_s, right_s - signal.start_s)
+        averaged = means(hardware, shown, thermal=thermal, capped=capped_share(shares, levels))
+        return _Shown(
+            power_w,
+            clock_hz(hardware, shown.clock, has_context=has_context),
+            hot_c(signal.traits, right_s - signal.start_s) if signal.traits.thermal_share else None,
+            {name: value if name in STEADY_MEANS else _ratio(name, value * flicker) for name, value in averaged.items()},
+        )
 
     def _warm(self, power_w: float, passed_s: float) -> None:
         """First-order lag towards the temperature that fits the power."""
-        aim_c = self.card.temperature_c(power_w)
+        aim_c = temperature_c(self.card.hardware, power_w)
         before_c = aim_c if self._temperature_c is None else self._temperature_c
         self._temperature_c = before_c + (aim_c - before_c) * min(1.0, passed_s / WARMING_S)
 
@@ -182,28 +218,43 @@ class _Counter:
         """Samples of the driver's buffer that ended in (since_ms, now_ms], (microseconds, ratio in whole percent)."""
         last = now_ms * SAMPLES_PER_S // 1000
         first = max(since_ms * SAMPLES_PER_S // 1000, last - BUFFER_SAMPLES) + 1
-        gpu = self.card.index
-        samples = []
-        for number in range(first, last + 1):
-            end_s = number / SAMPLES_PER_S
-            util = 0.0
-            if signal is not None:
-                shares = signal.shares(gpu, end_s - 1 / SAMPLES_PER_S, end_s)
-                util = sum(share * level.util for share, level in zip(shares, signal.traits.levels))
-            samples.append((number * 1_000_000 // SAMPLES_PER_S, min(1.0, round(util, 2))))
-        return samples
+        return [(number * 1_000_000 // SAMPLES_PER_S, self._sample(signal, number)) for number in range(first, last + 1)]
 
-    def _means(self, signal: Optional[Signal], shares: Shares) -> Dict[str, float]:
-        """Averages since the last reading, where the board has the counters for them."""
-        if not self.card.hardware.has_gpm:
-            return {}
-        levels = signal.traits.levels if signal else ()
-        pairs = list(zip(shares, levels))
-        return {
-            "sm_active": round(sum(share * level.sm for share, level in pairs), 4),
-            "tensor_active": round(sum(share * level.tensor for share, level in pairs), 4),
-            "dram_active": round(sum(share * level.dram for share, level in pairs), 4),
-        }
+    def _sample(self, signal: Optional[Signal], number: int) -> float:
+        if signal is None:
+            return 0.0
+        end_s = number / SAMPLES_PER_S
+        shares = signal.shares(end_s - 1 / SAMPLES_PER_S, end_s)
+        util = sum(share * level.util for share, level in zip(shares, signal.levels(self.card.index)))
+        if STEADY_BELOW < util < STEADY_ABOVE:
+            util *= 1.0 + JITTER * waves.noise(number, signal.job.number)
+        return max(0.0, min(1.0, round(util, 2)))
+
+
+class _Shown(NamedTuple):
+    """What a GPU shows of the time since its last reading; `hot_c` None: as warm as its power makes it."""
+
+    power_w: float
+    clock_hz: float
+    hot_c: Optional[float]
+    means: Dict[str, float]
+
+
+STEADY_MEANS = {"gr_engine_active", "throttle_thermal_ratio", "throttle_power_ratio"}
+
+
+def _ratio(name: str, value: float) -> float:
+    """Rounded as a driver would; a share is at most 1."""
+    return round(min(1.0, value), 4) if name in GPM_COLUMNS else float(round(value))
+
+
+def memory_used(card: Card, signal: Signal, at_ms: int) -> int:
+    """Bytes that the job holds on that GPU: nothing without a context, more and more while it warms up."""
+    if not signal.has_context(card.index, at_ms):
+        return 0
+    if not signal.is_busy(card.index):
+        return CONTEXT_BYTES
+    return int(memory_bytes(card.hardware, signal.traits.memory_share * filled(signal.traits, at_ms / 1000 - signal.start_s)))
 
 
 def process_id(job: SimulatedJob, gpu: int) -> int:
@@ -242,9 +293,3 @@ def describe_process(job: SimulatedJob, *, uuid: str, pid: int, memory_bytes: Op
         state="S" if is_held else "D",
         memory_bytes=memory_bytes,
     )
-
-
-def _jitter(now_ms: int, gpu: int) -> float:
-    """1 +- JITTER, a function of the time and the GPU alone."""
-    noise = math.sin(now_ms * 12.9898 + gpu * 78.233) * 43_758.5453
-    return 1.0 + JITTER * (2.0 * (noise - math.floor(noise)) - 1.0)

@@ -7,7 +7,7 @@ from agent.errors import BadArgumentError
 from agent.sources.simulated.hardware import HARDWARE
 from agent.sources.simulated.teams import MIXES
 
-OPTIONS = {"seed", "mix", "cluster", "faulty"}
+OPTIONS = ("seed", "mix", "cluster", "faulty", "outages")
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Spec:
     seed: int = 0
     mix: str = "mixed"
     cluster: str = "sim"
+    outages: bool = False  # on some days the agent reads nothing for a while
     faulty: Optional[int] = None  # this GPU falls off the bus for 40 h of each 9 days
 
 
@@ -31,16 +32,26 @@ def parse_spec(text: str) -> Spec:
     if model.upper() not in HARDWARE:
         raise BadArgumentError("simulated:%s: unknown model %s; known: %s" % (text, model, ", ".join(HARDWARE)))
     values = dict(_option(text, option) for option in options)
-    unknown = set(values) - {"seed", "mix", "cluster", "faulty"}
+    unknown = set(values) - set(OPTIONS)
     if unknown:
-        raise BadArgumentError("simulated:%s: unknown option %s; known: seed, mix, cluster, faulty" % (text, ", ".join(sorted(unknown))))
+        raise BadArgumentError("simulated:%s: unknown option %s; known: %s" % (text, ", ".join(sorted(unknown)), ", ".join(OPTIONS)))
     mix = values.get("mix", "mixed")
     if mix not in MIXES:
         raise BadArgumentError("simulated:%s: unknown mix %s; known: %s" % (text, mix, ", ".join(MIXES)))
     faulty = _number(text, values, "faulty")
     if faulty is not None and faulty >= int(count):
         raise BadArgumentError("simulated:%s: there is no GPU %d to be faulty" % (text, faulty))
-    return Spec(int(count), model.upper(), _number(text, values, "seed") or 0, mix, values.get("cluster", "sim"), faulty)
+    if values.get("outages", "no") not in ("yes", "no"):
+        raise BadArgumentError("simulated:%s: outages must be yes or no, not %r" % (text, values["outages"]))
+    return Spec(
+        int(count),
+        model.upper(),
+        _number(text, values, "seed") or 0,
+        mix,
+        values.get("cluster", "sim"),
+        values.get("outages") == "yes",
+        faulty,
+    )
 
 
 def _option(text: str, option: str) -> Tuple[str, str]:

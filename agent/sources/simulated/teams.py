@@ -29,28 +29,32 @@ TEAMS = {
     "nlp": Team(
         "nlp", ("amara", "jonas", "wei"),
         {
-            "healthy_llm": 12, "checkpoint_stall": 15, "communication_bound": 14, "healthy_eval": 3, "idle_notebook": 4, "hung": 4,
-            "partial_idle": 5, "allocated_no_process": 6,
+            "healthy_llm": 40, "checkpoint_stall": 9, "communication_bound": 9, "healthy_eval": 6, "idle_notebook": 3, "hung": 2,
+            "straggler": 2, "throttled": 3, "partial_idle": 4, "allocated_no_process": 5, "idle_script": 4,
         },
     ),
     "vision": Team(
         "vision", ("priya", "lukas", "noor", "tomas"),
         {
-            "healthy_vision": 8, "data_starved": 30, "data_starved_fast": 8, "healthy_eval": 3, "idle_notebook": 8, "partial_idle": 9,
-            "allocated_no_process": 2,
+            "healthy_vision": 16, "data_starved_cpu": 12, "data_starved_io": 12, "data_starved_single_core": 6,
+            "data_starved_fast": 8, "healthy_eval": 3, "idle_notebook": 8, "partial_idle": 9,
+            "allocated_no_process": 2, "h2d_transfer": 4,
         },
     ),
     "speech": Team(
         "speech", ("mei", "oskar"),
-        {"healthy_eval": 8, "data_starved": 12, "small_batch": 12, "data_starved_fast": 4, "idle_notebook": 8},
+        {"healthy_eval": 8, "data_starved_io": 8, "data_starved_cpu": 4, "small_batch": 12, "data_starved_fast": 4, "idle_notebook": 8},
     ),
     "research": Team(
         "research", ("ivan", "sofia", "ravi", "chloe", "marek"),
-        {"idle_notebook": 32, "allocated_no_process": 16, "small_batch": 14, "partial_idle": 10, "healthy_vision": 8, "healthy_llm": 6},
+        {
+            "idle_notebook": 32, "allocated_no_process": 16, "small_batch": 14, "partial_idle": 10, "healthy_vision": 8, "healthy_llm": 6,
+            "idle_script": 10,
+        },
     ),
     "science": Team(
         "science", ("elena", "hugo"),
-        {"no_tensor_cores": 16, "small_batch": 16, "healthy_vision": 4, "allocated_no_process": 5},
+        {"no_tensor_cores": 16, "small_batch": 16, "healthy_vision": 4, "hpc_fp64": 14, "allocated_no_process": 5},
     ),
     "serving": Team(
         "serving", ("svc-inference", "svc-search"),

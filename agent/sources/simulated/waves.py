@@ -26,13 +26,25 @@ def high_seconds(at_s: Any, *, period_s: float, duty: float) -> Any:
     return (at_s // period_s) * high_s + smaller(at_s % period_s, high_s)
 
 
-def working_seconds(at_s: Any, *, warmup_s: float, hangs_after_s: float, pause_every_s: float, pause_share: float) -> Any:
-    """Seconds of [0, at_s) that a job works: not before its warm-up, not in its pauses, not once it hangs."""
-    working_s = larger(at_s - warmup_s, 0.0)
-    working_s = smaller(working_s, hangs_after_s)
-    if pause_share == 0.0:
-        return working_s
-    return high_seconds(working_s, period_s=pause_every_s, duty=1.0 - pause_share)
+def warped(at_s: Any, *, period_s: float, jitter: float) -> Any:
+    """The time as a job's own clock has it, which runs now faster and now slower: periods differ by about `jitter`.
+
+    Two slow triangle waves, so that it is a closed form; strictly growing for jitters below 0.7.
+    """
+    gain = jitter * 0.7  # two rates of 1 +- gain, one after the other: a coefficient of variation of about jitter
+    first_s, second_s = 5.3 * period_s, 13.7 * period_s
+    return at_s + gain * (first_s * abs((at_s / first_s) % 1.0 - 0.5) + second_s * abs((at_s / second_s) % 1.0 - 0.5))
+
+
+def running_seconds(at_s: Any, *, warmup_s: float, hangs_after_s: float) -> Any:
+    """Seconds of [0, at_s) that a job runs: not before its warm-up is over, not once it hangs."""
+    return smaller(larger(at_s - warmup_s, 0.0), hangs_after_s)
+
+
+def noise(number: Any, salt: int) -> Any:
+    """Between -1 and 1, scattered evenly over whole numbers: the same for the same number and salt."""
+    start = (number * 0.6180339887498949 + salt * 0.7548776662466927) % 1.0
+    return 2.0 * (start * (start + 91.7) * 1013.3 % 1.0) - 1.0
 
 
 def demand(hour: int) -> float:

@@ -1,0 +1,141 @@
+"""What simulated jobs do, sample by sample and second by second, in numpy. Pure.
+
+The live simulated agents evaluate the same formulas (agent.sources.simulated.signal) one reading at a time; here a
+whole span is one array. A job's ranks move together, so that this is done once per job and not once per GPU.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.sources.simulated import waves
+from agent.sources.simulated.schedule import SimulatedJob
+from agent.sources.simulated.signal import PROCESS_AFTER_MS, Signal, bursts_of, filled, shares
+from agent.sources.simulated.source import JITTER, SAMPLES_PER_S
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A job as far as it shows: from start_ms to end_ms of its own time."""
+
+    job: SimulatedJob
+    start_ms: int
+    end_ms: int
+
+
+def whole(jobs: Sequence[SimulatedJob]) -> list[Part]:
+    """Each job from its start to its end."""
+    return [Part(job, job.start_ms, job.end_ms) for job in jobs]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time that is told: readings at whole seconds from one before its start to its end, both included."""
+
+    start_s: int
+    seconds: int
+
+    @property
+    def readings(self) -> int:
+        """How many readings that are."""
+        return self.seconds + 2
+
+    def places(self, part: Part) -> slice:
+        """The readings in which that part of a job is on its GPUs."""
+        first = -(-part.start_ms // 1000) - self.start_s + 1
+        last = -(-part.end_ms // 1000) - self.start_s + 1
+        return slice(min(max(first, 0), self.readings), min(max(last, 0), self.readings))
+
+
+class Track:
+    """One part of a job within a span: how it moves between its levels, the same for all its ranks."""
+
+    def __init__(self, part: Part, span: Span) -> None:
+        self.signal = Signal(part.job)
+        self.places = span.places(part)
+        self.count = self.places.stop - self.places.start
+        self.at_s = np.arange(span.start_s - 1 + self.places.start, span.start_s - 1 + self.places.stop, dtype=np.float64)
+
+    @cached_property
+    def by_sample(self) -> Floats:
+        """Shares of each of the driver's samples: levels x samples."""
+        edges = (np.arange(self.count * SAMPLES_PER_S + 1) / SAMPLES_PER_S) + (self.at_s[0] - 1.0)
+        left_s, right_s = edges[:-1] - self.signal.start_s, edges[1:] - self.signal.start_s
+        working = self._in_bursts(edges) if self.signal.traits.mean_gap_s else None
+        parts = shares(self.signal.traits, left_s, right_s, working=working)
+        return np.stack([np.broadcast_to(part, left_s.shape) for part in parts])
+
+    @cached_property
+    def by_second(self) -> Floats:
+        """Shares of the second before each reading: levels x readings."""
+        seconds: Floats = self.by_sample.reshape(len(self.by_sample), self.count, SAMPLES_PER_S).mean(axis=2)
+        return seconds
+
+    @cached_property
+    def flicker(self) -> Floats:
+        """What power and activity differ by from one reading to the next."""
+        flicker: Floats = 1.0 + JITTER * waves.noise(self.at_s, self.signal.job.number)
+        return flicker
+
+    @cached_property
+    def has_process(self) -> Floats:
+        """1 where the job's processes are there, by reading."""
+        return (self.at_s * 1000 >= self.signal.job.start_ms + PROCESS_AFTER_MS).astype(np.float64)
+
+    @cached_property
+    def filled(self) -> Floats:
+        """The part of its memory that the job has filled, by reading."""
+        part: Floats = np.broadcast_to(filled(self.signal.traits, self.at_s - self.signal.start_s), self.at_s.shape) * self.has_process
+        return part
+
+    def mixed(self, values: Sequence[float]) -> Floats:
+        """The mean of a value per level, by reading."""
+        means: Floats = np.asarray(values) @ self.by_second
+        return means
+
+    def utilisation(self, levels: Sequence[float]) -> Floats:
+        """The utilisation of each sample before it is rounded: samples that are neither empty nor full flicker."""
+        util = np.asarray(levels) @ self.by_sample
+        flickers = (util > 0.02) & (util < 0.98)
+        if flickers.any():
+            first = round(self.at_s[0] - 1.0) * SAMPLES_PER_S + 1
+            numbers = np.flatnonzero(flickers) + first
+            util[flickers] *= 1.0 + JITTER * waves.noise(numbers.astype(np.float64), self.signal.job.number)
+        return np.clip(util, 0.0, 1.0)
+
+    def _in_bursts(self, edges: Floats) -> Floats:
+        """The part of each sample that lies in a burst."""
+        curve_s, done_s = _burst_curve(self.signal, float(edges[0]), float(edges[-1]))
+        within: Floats = np.diff(np.interp(edges, curve_s, done_s)) * SAMPLES_PER_S
+        return within
+
+
+def _burst_curve(signal: Signal, start_s: float, end_s: float) -> tuple[Floats, Floats]:
+    """Seconds of bursts done by then, as a line through (edge, seconds)."""
+    hours = range(int(start_s // waves.HOUR_S), int(end_s // waves.HOUR_S) + 1)
+    warm_s = signal.start_s + signal.traits.warmup_s
+    bursts = [(max(begin, warm_s), end) for hour in hours for begin, end in bursts_of(signal.job, signal.traits, hour) if end > warm_s]
+    edges = np.array([hours[0] * waves.HOUR_S - 1.0, *(edge for burst in bursts for edge in burst), end_s + waves.HOUR_S])
+    lengths = np.zeros(len(edges))
+    lengths[2:-1:2] = edges[2:-1:2] - edges[1:-2:2]
+    return edges, np.cumsum(lengths)
+
+
+def window_means(values: Any, *, window_s: int) -> Floats:
+    """Means over windows of what holds back from each reading to the one before; the last axis is readings of a span."""
+    spanning = values[..., 2:]
+    means: Floats = spanning.reshape(*spanning.shape[:-1], -1, window_s).mean(axis=-1)
+    return means
+
+
+def held_means(values: Any, *, window_s: int) -> Floats:
+    """Means over windows of what holds from each reading to the next."""
+    held = values[..., 1:-1]
+    means: Floats = held.reshape(*held.shape[:-1], -1, window_s).mean(axis=-1)
+    return means
