@@ -226,3 +226,68 @@ class DaySum(models.Model):
             # read by: job pages
             models.Index(fields=["job", "start"], name="day_sum_by_job"),
         ]
+
+
+class MappingRule(models.Model):
+    """Jobs that it matches belong to its team, project and cost centre over [valid_from, valid_to); mapping.py says which rule is asked first.
+
+    All of its conditions have to hold; "" = any. `*` in one stands for any characters, also none.
+    Both ends lie on a UTC hour or the organisation's midnight: entries are cut there.
+    """
+
+    priority = models.PositiveSmallIntegerField(default=100, help_text="the smallest is asked first")
+    user = models.CharField(max_length=128, blank=True, default="")
+    account = models.CharField(max_length=128, blank=True, default="")
+    namespace = models.CharField(max_length=128, blank=True, default="", help_text="of a Kubernetes job")
+    partition = models.CharField(max_length=128, blank=True, default="", help_text="a job's label `partition`")
+    label = models.CharField(max_length=128, blank=True, default="", help_text="a label's name, exactly")
+    label_value = models.CharField(max_length=128, blank=True, default="")
+    team = models.ForeignKey("accounts.Team", on_delete=models.PROTECT, null=True, related_name="mapping_rules")
+    project = models.CharField(max_length=100, blank=True, default="")
+    cost_centre = models.CharField(max_length=100, blank=True, default="")
+    valid_from = models.DateTimeField()
+    valid_to = models.DateTimeField(null=True, help_text="None = still valid")
+    note = models.CharField(max_length=300, blank=True, default="")
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=200, blank=True, default="")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=~Q(user="", account="", namespace="", partition="", label=""), name="a_mapping_rule_has_a_condition"
+            ),
+            models.CheckConstraint(condition=Q(label="", label_value="") | ~Q(label="") & ~Q(label_value=""), name="a_label_has_a_value"),
+            models.CheckConstraint(condition=Q(team__isnull=False) | ~Q(project="", cost_centre=""), name="a_mapping_rule_gives_something"),
+            models.CheckConstraint(
+                condition=Q(valid_to__isnull=True) | Q(valid_to__gt=F("valid_from")), name="a_mapping_rule_ends_after_it_starts"
+            ),
+        ]
+
+
+class Attribution(models.Model):
+    """Whose a job's time is over [valid_from, valid_to), by which rules; derived from rules and jobs (sql/attribute_jobs.sql).
+
+    A job has either none (its account's team has all of its time) or rows that follow each other from the
+    beginning on without gaps. What lies in a closed month stays as it was.
+    """
+
+    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="+", db_index=False)
+    valid_from = models.DateTimeField()
+    valid_to = models.DateTimeField(null=True, help_text="None = from then on")
+    team = models.ForeignKey(
+        "accounts.Team", on_delete=models.SET_NULL, null=True, related_name="+", db_index=False, help_text="a rule's, or the account's"
+    )
+    project = models.CharField(max_length=100, blank=True, default="")
+    cost_centre = models.CharField(max_length=100, blank=True, default="")
+    is_named = models.BooleanField(help_text="whether the job names a user or an account: why it has no team, project or cost centre")
+    team_rule = models.ForeignKey(
+        MappingRule, on_delete=models.SET_NULL, null=True, related_name="+", db_index=False, help_text="None = its account"
+    )
+    project_rule = models.ForeignKey(MappingRule, on_delete=models.SET_NULL, null=True, related_name="+", db_index=False)
+    cost_centre_rule = models.ForeignKey(MappingRule, on_delete=models.SET_NULL, null=True, related_name="+", db_index=False)
+
+    class Meta:
+        constraints = [
+            # read by: every figure by team, project or cost centre, which joins by job
+            models.UniqueConstraint(fields=["job", "valid_from"], name="one_attribution_per_job_and_moment"),
+        ]

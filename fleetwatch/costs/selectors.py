@@ -6,7 +6,7 @@ midnight: an interval is widened outwards to such cuts, and covered() says to wh
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +17,7 @@ from django.db import connection
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import cuts, pricing
-from fleetwatch.costs.totals import EVERYTHING, Bucket, Group, Scope, SpendingNow, Totals
+from fleetwatch.costs.totals import EVERYTHING, Bucket, Group, Scope, Series, SpendingNow, Totals
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.inventory.services import SILENT_MS
 from fleetwatch.jobs.models import Job
@@ -25,11 +25,28 @@ from fleetwatch.ledger.policy import STATES, TIERS
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.sql import read_statement
 
-__all__ = ["Bucket", "Group", "Scope", "SpendingNow", "Totals", "covered", "dollars_over_time", "spending_now", "totals", "totals_by"]
+__all__ = [
+    "Bucket",
+    "Group",
+    "Scope",
+    "Series",
+    "SpendingNow",
+    "Totals",
+    "covered",
+    "dollars_over_time",
+    "over_time_by",
+    "spending_now",
+    "totals",
+    "totals_by",
+]  # fmt: skip
 
-GROUPS = ("team", "user", "job", "node", "gpu", "gpu_model")
+OWNERS = ("team", "project", "cost_centre")  # whose a job's time is at a moment: attribution.py
+GROUPS = (*OWNERS, "user", "job", "node", "gpu", "gpu_model")
+STEPS = ("hour", "day")
 UNALLOCATED = ""  # the key of time that no job held: free, orphaned, unavailable, ...
-NOBODY = "(none)"  # the key of jobs that name no team or user, and of GPUs of no known model
+NOBODY = "(none)"  # the key of jobs that name nobody, and of GPUs of no known model
+UNMAPPED = "(unmapped)"  # the key of jobs that name a user or an account to which no rule gives a team (project, cost centre)
+WHY = {NOBODY: "the job names no user or account", UNMAPPED: "no rule matched"}
 
 # posting follows the agents by their flush and its own minute; a run that ended earlier is over
 CURRENT_RUN_MS = 600_000
@@ -41,8 +58,14 @@ _SPENDING_NOW = read_statement(_SQL / "spending_now.sql")
 _NO_ROW = -1
 _Parameters = dict[str, str | int | bool | datetime | list[str] | list[datetime] | None]
 _NO_LIMITS: _Parameters = dict.fromkeys(
-    ("node_id", "gpu_id", "gpu_model_id", "job_id", "team_id", "user_name", "is_allocated", "has_team", "has_gpu_model", "states")
-)
+    (
+        "node_id", "gpu_id", "gpu_model_id", "job_id", "user_name", "is_allocated", "has_gpu_model", "states",
+        "team_id", "has_team", "project", "cost_centre", "is_named",
+    )
+)  # fmt: skip
+
+
+Line = tuple[str, str]  # key and label of a group
 
 
 class _Cell(NamedTuple):
@@ -51,7 +74,10 @@ class _Cell(NamedTuple):
     bucket: datetime | None
     key_id: int | None
     key_text: str | None
-    is_named: bool
+    is_held: bool
+    team_id: int | None
+    owner_text: str | None
+    is_named: bool | None
     state: str
     tier: str
     is_busy_only: bool
@@ -68,22 +94,35 @@ def totals(interval: Interval, *, scope: Scope = EVERYTHING) -> Totals:
 
 
 def totals_by(interval: Interval, group_by: str, *, scope: Scope = EVERYTHING) -> list[Group]:
-    """One line per team, user, job, node, gpu or gpu_model; most wasted dollars first, then most dollars.
+    """One line per team, project, cost centre, user, job, node, gpu or gpu_model; most wasted dollars first, then most dollars.
 
     The lines sum to totals() of the same interval and scope: what no job held is a line of
-    its own (key "", "unallocated"), and so are jobs that name no team or user (key "(none)").
+    its own (key "", "unallocated"), and so are jobs that name no user (key "(none)"). A team,
+    project or cost centre has a job's time while rules say so; jobs without one are lines of
+    their own by the reason: "(none)" names nobody, "(unmapped)" matches no rule.
     A gpu is a physical one: its MIG instances are in it.
 
     Raises ValueError for another group_by.
     """
     if group_by not in GROUPS:
         raise ValueError(f"can't group by {group_by!r}; there is {', '.join(GROUPS)}")
-    cells_by_key: dict[tuple[int | None, str | None, bool], list[_Cell]] = defaultdict(list)
-    for cell in _cells(interval, scope=scope, group_by=group_by):
-        cells_by_key[cell.key_id, cell.key_text, cell.is_named].append(cell)
-    names = _names(group_by, [key_id for key_id, _, _ in cells_by_key if key_id is not None])
-    groups = [Group(*_line(group_by, key, names), _sum(cells)) for key, cells in cells_by_key.items()]
-    return sorted(groups, key=lambda group: (-group.totals.wasted_usd, -group.totals.cost_usd, -group.totals.wasted_ms, group.key))
+    owner, key = (group_by, None) if group_by in OWNERS else (None, group_by)
+    cells = _cells(interval, scope=scope, group_by=key, owner=owner)
+    label = _owner_labels(group_by, cells) if owner else _labels(group_by, cells)
+    return _groups(cells, label)
+
+
+def jobs_by_owner(interval: Interval, owner: str, *, scope: Scope = EVERYTHING) -> list[tuple[Group, Line]]:
+    """Every job with the key and label of its team (project, cost centre); one that changed hands has a line for each.
+
+    Regrouped by the second they are the lines of totals_by(owner).
+    """
+    cells = _cells(interval, scope=scope, group_by="job", owner=owner)
+    job_of, owner_of = _labels("job", cells), _owner_labels(owner, cells)
+    by_owner: dict[Line, list[_Cell]] = defaultdict(list)
+    for cell in cells:
+        by_owner[owner_of(cell)].append(cell)
+    return [(group, line) for line, part in by_owner.items() for group in _groups(part, job_of)]
 
 
 def dollars_over_time(interval: Interval, step: str, *, scope: Scope = EVERYTHING) -> list[Bucket]:
@@ -91,7 +130,7 @@ def dollars_over_time(interval: Interval, step: str, *, scope: Scope = EVERYTHIN
 
     Raises ValueError for another step.
     """
-    if step not in ("hour", "day"):
+    if step not in STEPS:
         raise ValueError(f"step is hour or day, not {step!r}")
     organisation_zone = zone()
     starts = cuts.steps(cuts.outward(interval, organisation_zone), step, organisation_zone)
@@ -101,6 +140,25 @@ def dollars_over_time(interval: Interval, step: str, *, scope: Scope = EVERYTHIN
             # by order, not by equality: of a midnight that comes twice (clocks set back over it) Postgres names the second
             parts[bisect_right(starts, cell.bucket) - 1].append(cell)
     return [Bucket(start, _sum(part)) for start, part in zip(starts, parts, strict=True)]
+
+
+def over_time_by(interval: Interval, group_by: str, step: str, *, scope: Scope = EVERYTHING) -> list[Series]:
+    """dollars_over_time() of each line of totals_by(), by key. Raises ValueError for another group_by or step."""
+    if group_by not in GROUPS or step not in STEPS:
+        raise ValueError(f"can't group by {group_by!r} and {step!r}; there is {', '.join(GROUPS)} and {', '.join(STEPS)}")
+    organisation_zone = zone()
+    starts = cuts.steps(cuts.outward(interval, organisation_zone), step, organisation_zone)
+    owner, key = (group_by, None) if group_by in OWNERS else (None, group_by)
+    cells = _cells(interval, scope=scope, group_by=key, owner=owner, step=step)
+    line_of = _owner_labels(group_by, cells) if owner else _labels(group_by, cells)
+    by_line: dict[Line, list[list[_Cell]]] = {}
+    for cell in cells:
+        if cell.bucket is not None:
+            by_line.setdefault(line_of(cell), [[] for _ in starts])[bisect_right(starts, cell.bucket) - 1].append(cell)
+    return [
+        Series(*line, [Bucket(start, _sum(part)) for start, part in zip(starts, parts, strict=True)])
+        for line, parts in sorted(by_line.items())
+    ]
 
 
 def covered(interval: Interval) -> Interval:
@@ -117,13 +175,17 @@ def spending_now(now: datetime) -> SpendingNow:
         return SpendingNow(*cursor.fetchone())
 
 
-def _cells(interval: Interval, *, scope: Scope, group_by: str | None = None, step: str | None = None) -> list[_Cell]:
+def _cells(
+    interval: Interval, *, scope: Scope, group_by: str | None = None, owner: str | None = None, step: str | None = None
+) -> list[_Cell]:
     organisation_zone = zone()
     whole = cuts.outward(interval, organisation_zone)
     days = cuts.days(whole, organisation_zone)
     by_gpu = group_by == "gpu" or scope.gpu is not None
     wanted: _Parameters = {
         "group_by": group_by,
+        "owner": owner,
+        "by_owner": owner is not None or any(name not in (None, UNALLOCATED) for name in (scope.team, scope.project, scope.cost_centre)),
         "step": step,
         "zone": organisation_zone.key,
         "start": whole.start,
@@ -151,15 +213,23 @@ def _looked_at(scope: Scope) -> _Parameters:
         looked_at["gpu_id"] = _id(GPU, uuid=scope.gpu)
     if scope.gpu_model is not None:
         looked_at |= {"has_gpu_model": False} if scope.gpu_model == NOBODY else {"gpu_model_id": _id(GPUModel, name=scope.gpu_model)}
-    if scope.team is not None:
-        looked_at |= {"is_allocated": True, "has_team": False} if scope.team == NOBODY else {"team_id": _id(Team, slug=scope.team)}
     if scope.user is not None:
         looked_at["user_name"] = "" if scope.user == NOBODY else scope.user
     if scope.job is not None:
         looked_at["job_id"] = _id(Job, key=scope.job)
-    if UNALLOCATED in (scope.job, scope.user, scope.team):
-        looked_at |= {"is_allocated": False, "job_id": None, "user_name": None, "team_id": None}
+    if scope.team is not None:
+        looked_at |= _without("has_team", scope.team, False) or {"team_id": _id(Team, slug=scope.team)}
+    for field, name in (("project", scope.project), ("cost_centre", scope.cost_centre)):
+        if name is not None:
+            looked_at |= _without(field, name, "") or {field: name}
+    if UNALLOCATED in (scope.job, scope.user, scope.team, scope.project, scope.cost_centre):
+        looked_at |= dict.fromkeys(("job_id", "user_name", "team_id", "project", "cost_centre")) | {"is_allocated": False}
     return looked_at
+
+
+def _without(field: str, name: str, nothing: str | bool) -> _Parameters:
+    """What finds the jobs without a team (project, cost centre) for the reason of that key; nothing for other keys."""
+    return {"is_allocated": True, field: nothing, "is_named": name == UNMAPPED} if name in WHY else {}
 
 
 def _id(model: type[Node | GPU | GPUModel | Team | Job], **name: str) -> int:
@@ -167,11 +237,54 @@ def _id(model: type[Node | GPU | GPUModel | Team | Job], **name: str) -> int:
     return _NO_ROW if found is None else found
 
 
-def _names(group_by: str, ids: list[int]) -> dict[int, tuple[str, str]]:
+def _groups(cells: Iterable[_Cell], line_of: Callable[[_Cell], Line]) -> list[Group]:
+    by_line: dict[Line, list[_Cell]] = defaultdict(list)
+    for cell in cells:
+        by_line[line_of(cell)].append(cell)
+    groups = [Group(*line, _sum(part)) for line, part in by_line.items()]
+    return sorted(groups, key=lambda group: (-group.totals.wasted_usd, -group.totals.cost_usd, -group.totals.wasted_ms, group.key))
+
+
+def _owner_labels(owner: str, cells: Iterable[_Cell]) -> Callable[[_Cell], Line]:
+    """What gives a cell's team, project or cost centre; where it has none, why."""
+    ids = {cell.team_id for cell in cells if cell.team_id is not None}
+    teams = {pk: (slug, name or slug) for pk, slug, name in Team.objects.filter(pk__in=ids).values_list("pk", "slug", "name")}
+
+    def line_of(cell: _Cell) -> Line:
+        if not cell.is_held:
+            return (UNALLOCATED, "unallocated")
+        if cell.team_id is not None:
+            return teams[cell.team_id]
+        return (cell.owner_text, cell.owner_text) if cell.owner_text else without(owner, is_named=bool(cell.is_named))
+
+    return line_of
+
+
+def without(owner: str, *, is_named: bool) -> Line:
+    """Key and label of jobs without a team (project, cost centre), by the reason."""
+    key = UNMAPPED if is_named else NOBODY
+    return (key, f"no {owner.replace('_', ' ')}: {WHY[key]}")
+
+
+def _labels(group_by: str, cells: Iterable[_Cell]) -> Callable[[_Cell], Line]:
+    """What gives a cell's line."""
+    names = _names(group_by, {cell.key_id for cell in cells if cell.key_id is not None})
+
+    def line_of(cell: _Cell) -> Line:
+        if not cell.is_held:
+            return (UNALLOCATED, "unallocated")
+        if cell.key_id is not None:
+            return names[cell.key_id]
+        if cell.key_text:
+            return (cell.key_text, cell.key_text)
+        return (NOBODY, "unknown model" if group_by == "gpu_model" else f"no {group_by}")
+
+    return line_of
+
+
+def _names(group_by: str, ids: Collection[int]) -> dict[int, Line]:
     """Key and label of each id."""
     match group_by:
-        case "team":
-            return {pk: (slug, name or slug) for pk, slug, name in Team.objects.filter(pk__in=ids).values_list("pk", "slug", "name")}
         case "job":
             return {pk: (key, name or key) for pk, key, name in Job.objects.filter(pk__in=ids).values_list("pk", "key", "name")}
         case "node":
@@ -182,16 +295,6 @@ def _names(group_by: str, ids: list[int]) -> dict[int, tuple[str, str]]:
         case "gpu_model":
             return {pk: (name, name) for pk, name in GPUModel.objects.filter(pk__in=ids).values_list("pk", "name")}
     return {}
-
-
-def _line(group_by: str, key: tuple[int | None, str | None, bool], names: dict[int, tuple[str, str]]) -> tuple[str, str]:
-    """Key and label of a group."""
-    key_id, key_text, is_named = key
-    if not is_named:
-        return (UNALLOCATED, "unallocated")
-    if key_id is not None:
-        return names[key_id]
-    return (key_text, key_text) if key_text else (NOBODY, "unknown model" if group_by == "gpu_model" else f"no {group_by}")
 
 
 def _sum(cells: Iterable[_Cell]) -> Totals:

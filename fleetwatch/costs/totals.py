@@ -143,13 +143,15 @@ def nothing() -> Totals:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is looked at. None = all; "" for job, user or team = what no job held; NOBODY = jobs that name none."""
+    """What is looked at. None = all; "" for job, user, team, ... = what no job held; NOBODY, UNMAPPED = jobs without one, by the reason."""
 
     node: str | None = None  # name
     gpu: str | None = None  # UUID of a GPU (with its MIG instances) or of one instance
     job: str | None = None  # key
     user: str | None = None
-    team: str | None = None  # slug
+    team: str | None = None  # slug; whose the time was at that moment
+    project: str | None = None
+    cost_centre: str | None = None
     gpu_model: str | None = None  # name
     states: tuple[str, ...] | None = None  # time in these states alone
     is_allocated: bool | None = None  # time that a job held, or that none did
@@ -173,6 +175,15 @@ class Bucket:
 
     start: datetime
     totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line of a breakdown over time: all its buckets have the same starts."""
+
+    key: str
+    label: str
+    buckets: list[Bucket]
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,7 +185,7 @@ def test_groups_are_sorted_by_wasted_dollars_and_what_no_job_held_is_a_line_of_i
         ("vision", "VISION", Decimal("0.90")),
         ("nlp", "NLP", Decimal("0.50")),
         ("", "unallocated", Decimal("1.80")),
-        (NOBODY, "no team", Decimal("0.40")),
+        (NOBODY, "no team: the job names no user or account", Decimal("0.40")),
     ]
     assert users == ["bob", "ann", "", NOBODY]
 

@@ -1,8 +1,10 @@
 -- One row: GPU time of one group, bucket, state and tier under one rate; every figure is a sum of these.
--- In:  start, end (timestamptz, cuts of the ledger); group_by (team, user, job, node, gpu, gpu_model) or NULL;
+-- In:  start, end (timestamptz, cuts of the ledger); group_by (user, job, node, gpu, gpu_model) or NULL;
+--      owner (team, project, cost_centre: whose it was at that moment, by costs_owned) or NULL, by_owner (whether that matters);
 --      step (hour, day) or NULL, zone (IANA name) for days; day_starts, day_ends (the zone's days that the interval
 --      touches); by_gpu (whether it matters which GPU it was), use_sums (whether sums of days can answer);
---      what is looked at, NULL = all: node_id, gpu_id, gpu_model_id, job_id, team_id, user_name, is_allocated, has_team, has_gpu_model, states.
+--      what is looked at, NULL = all: node_id, gpu_id, gpu_model_id, job_id, team_id, user_name, is_allocated, has_gpu_model, states,
+--      has_team, project, cost_centre ("" = none), is_named (whether jobs without them name a user or an account).
 -- Again: safe, it only reads. The tests on parameters are constants to the planner: it folds them away.
 WITH change AS (
     -- of everybody's price, and of that of nodes whose labels put them elsewhere
@@ -22,6 +24,20 @@ WITH change AS (
     FROM costs_nodeplace
     WHERE valid_from > %(start)s
       AND valid_from < %(end)s
+    UNION ALL
+    -- and of whose a job's time is: by a rule, or where a closed month keeps what was
+    SELECT NULL, moment
+    FROM costs_mappingrule
+    CROSS JOIN LATERAL unnest(ARRAY[valid_from, valid_to]) AS change (moment)
+    WHERE %(by_owner)s::boolean
+      AND moment > %(start)s
+      AND moment < %(end)s
+    UNION ALL
+    SELECT NULL, "end"
+    FROM ledger_closedmonth
+    WHERE %(by_owner)s::boolean
+      AND "end" > %(start)s
+      AND "end" < %(end)s
 ),
 rate_change AS (
     SELECT array_agg(DISTINCT moment ORDER BY moment) AS moments FROM change
@@ -90,8 +106,7 @@ span AS MATERIALIZED (
         part.gpu_id,
         CASE WHEN %(group_by)s::text = 'node' THEN part.node_id END AS node_id,
         CASE
-            WHEN %(group_by)s::text IN ('team', 'user', 'job')
-                OR %(team_id)s::bigint IS NOT NULL OR %(has_team)s::boolean IS NOT NULL OR %(user_name)s::text IS NOT NULL
+            WHEN %(by_owner)s::boolean OR %(group_by)s::text IN ('user', 'job') OR %(user_name)s::text IS NOT NULL
             THEN part.job_id
         END AS job_id,
         CASE %(step)s::text
@@ -119,7 +134,6 @@ span AS MATERIALIZED (
 SELECT
     span.bucket,
     CASE %(group_by)s::text
-        WHEN 'team' THEN job.team_id
         WHEN 'job' THEN span.job_id
         WHEN 'node' THEN span.node_id
         WHEN 'gpu' THEN COALESCE(gpu.parent_id, gpu.id)
@@ -129,9 +143,15 @@ SELECT
         WHEN 'user' THEN job."user"
     END AS key_text,
     CASE
-        WHEN %(group_by)s::text IN ('team', 'user', 'job') THEN span.job_id IS NOT NULL
+        WHEN %(owner)s::text IS NOT NULL OR %(group_by)s::text IN ('user', 'job') THEN span.job_id IS NOT NULL
         ELSE TRUE
-    END AS is_named,
+    END AS is_held,
+    CASE WHEN %(owner)s::text = 'team' THEN owned.team_id END AS team_id,
+    CASE %(owner)s::text
+        WHEN 'project' THEN owned.project
+        WHEN 'cost_centre' THEN owned.cost_centre
+    END AS owner_text,
+    CASE WHEN %(owner)s::text IS NOT NULL THEN owned.is_named END AS is_named,
     span.state,
     span.tier,
     span.is_busy_only,
@@ -144,13 +164,21 @@ FROM span
 JOIN inventory_gpu AS gpu ON gpu.id = span.gpu_id
 LEFT JOIN inventory_gpu AS parent ON parent.id = gpu.parent_id
 LEFT JOIN jobs_job AS job ON job.id = span.job_id
+LEFT JOIN costs_owned AS owned
+    ON  %(by_owner)s::boolean
+    AND owned.job_id = span.job_id
+    AND owned.valid_from <= span.moment
+    AND owned.valid_to > span.moment
 LEFT JOIN costs_gpurate AS rate
     ON  rate.gpu_id = span.gpu_id
     AND rate.valid_from <= span.moment
     AND (rate.valid_to IS NULL OR rate.valid_to > span.moment)
 WHERE (%(gpu_model_id)s::bigint IS NULL OR COALESCE(parent.model_id, gpu.model_id) = %(gpu_model_id)s::bigint)
   AND (%(has_gpu_model)s::boolean IS NULL OR (COALESCE(parent.model_id, gpu.model_id) IS NOT NULL) = %(has_gpu_model)s::boolean)
-  AND (%(team_id)s::bigint IS NULL OR job.team_id = %(team_id)s::bigint)
-  AND (%(has_team)s::boolean IS NULL OR (job.team_id IS NOT NULL) = %(has_team)s::boolean)
+  AND (%(team_id)s::bigint IS NULL OR owned.team_id = %(team_id)s::bigint)
+  AND (%(has_team)s::boolean IS NULL OR (owned.team_id IS NOT NULL) = %(has_team)s::boolean)
+  AND (%(project)s::text IS NULL OR owned.project = %(project)s::text)
+  AND (%(cost_centre)s::text IS NULL OR owned.cost_centre = %(cost_centre)s::text)
+  AND (%(is_named)s::boolean IS NULL OR owned.is_named = %(is_named)s::boolean)
   AND (%(user_name)s::text IS NULL OR job."user" = %(user_name)s::text)
-GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9
+GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12

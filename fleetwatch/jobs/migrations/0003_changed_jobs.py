@@ -5,26 +5,31 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('accounts', '0001_initial'),
-        ('jobs', '0002_job_facts_order_by_time'),
+        ("accounts", "0001_initial"),
+        ("jobs", "0002_job_facts_order_by_time"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='ChangedJob',
+            name="ChangedJob",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('job_id', models.BigIntegerField()),
-                ('is_new', models.BooleanField()),
-                ('former_team_id', models.BigIntegerField(help_text='that its account named until then', null=True)),
-                ('was_named', models.BooleanField(default=False, help_text='whether it named a user or an account until then')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("job_id", models.BigIntegerField()),
+                ("is_new", models.BooleanField()),
+                ("former_team_id", models.BigIntegerField(help_text="that its account named until then", null=True)),
+                ("was_named", models.BooleanField(default=False, help_text="whether it named a user or an account until then")),
             ],
         ),
         migrations.AlterField(
-            model_name='job',
-            name='team',
-            field=models.ForeignKey(help_text='that its account names; whose its time is, costs.attribution says', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='jobs', to='accounts.team'),
+            model_name="job",
+            name="team",
+            field=models.ForeignKey(
+                help_text="that its account names; whose its time is, costs.attribution says",
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="jobs",
+                to="accounts.team",
+            ),
         ),
     ]

@@ -1,0 +1,122 @@
+"""Whose a job's time is: worked out from mapping rules for many jobs at once, and read for single ones.
+
+A job for which no rule speaks has no row: its account's team has all of its time. So without rules nothing is
+written, and a job that came a moment ago is in no wrong place, only not yet in a rule's.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import Q
+
+from fleetwatch.costs import mapping
+from fleetwatch.costs.mapping import Conditions
+from fleetwatch.costs.models import Attribution, MappingRule
+from fleetwatch.costs.subjects import BEGINNING
+from fleetwatch.jobs.models import ChangedJob, Job
+from fleetwatch.ledger.selectors import closed_until
+from fleetwatch.lib.sql import read_statement, wait_for_lock
+
+# Who changes rules and who applies them to jobs take turns; who stores jobs never waits.
+LOCK = "costs.mapping"
+MAX_MARKS = 20_000  # of one turn
+
+_SQL = Path(__file__).parent / "sql"
+_ATTRIBUTE = read_statement(_SQL / "attribute_jobs.sql")
+_TOUCHED = read_statement(_SQL / "touched_jobs.sql")
+
+
+def rules() -> list[MappingRule]:
+    """Every rule in the order in which they are asked."""
+    found = MappingRule.objects.select_related("team")
+    return sorted(found, key=lambda rule: mapping.place(rule.priority, conditions(rule), rule.pk))
+
+
+def conditions(rule: MappingRule) -> Conditions:
+    """What the rule asks of a job."""
+    return Conditions(rule.user, rule.account, rule.namespace, rule.partition, rule.label, rule.label_value)
+
+
+@transaction.atomic
+def attribute_changed() -> dict[str, int]:
+    """How many jobs were new or had changed since the last time, and how many rows that made; safe twice."""
+    wait_for_lock(LOCK)
+    return _attribute_changed()
+
+
+def touched(by: Iterable[MappingRule]) -> list[int]:
+    """The ids of the jobs that one of the rules matches."""
+    with connection.cursor() as cursor:
+        cursor.execute(_TOUCHED, {"rules": json.dumps([_parameters(0, rule) for rule in by])})
+        return [pk for (pk,) in cursor.fetchall()]
+
+
+def attribute(job_ids: list[int]) -> int:
+    """How many rows of these jobs changed, and of those that wait. Needs a transaction that holds the lock."""
+    waiting = _attribute_changed(limit=None)
+    return waiting["rows"] + _attribute(job_ids, [])
+
+
+def attribute_all() -> int:
+    """As attribute(), of every job."""
+    return _attribute_changed(limit=None)["rows"] + _attribute(None, [])
+
+
+def into_teams(jobs: Iterable[Job], *, at: datetime) -> list[Job]:
+    """The jobs, each with the `team` whose its time is at a moment: that of a rule, or of its account. In memory; no row changes."""
+    told = list(jobs)
+    held = Q(valid_from__lte=at) & (Q(valid_to__isnull=True) | Q(valid_to__gt=at))
+    rows = Attribution.objects.filter(held, job__in=[job.pk for job in told]).select_related("team")
+    teams = {row.job_id: row.team for row in rows}
+    for job in told:
+        if job.pk in teams:
+            job.team = teams[job.pk]
+    return told
+
+
+def _attribute_changed(*, limit: int | None = MAX_MARKS) -> dict[str, int]:
+    marks = list(ChangedJob.objects.order_by("pk")[:limit])
+    if not marks:
+        return {"jobs": 0, "rows": 0}
+    # of several marks of a job the first says what it named when it was looked at last
+    first = {mark.job_id: mark for mark in reversed(marks)}
+    former = [
+        {"job_id": mark.job_id, "team_id": mark.former_team_id, "is_named": mark.was_named} for mark in first.values() if not mark.is_new
+    ]
+    rows = _attribute(sorted(first), former)
+    ChangedJob.objects.filter(pk__in=[mark.pk for mark in marks]).delete()
+    return {"jobs": len(first), "rows": rows}
+
+
+def _attribute(job_ids: list[int] | None, former: Sequence[dict[str, Any]]) -> int:
+    wanted = {
+        "job_ids": job_ids,
+        "rules": json.dumps([_parameters(place, rule) for place, rule in enumerate(rules())]),
+        "former": json.dumps(former),
+        "beginning": BEGINNING,
+        "closed_until": closed_until(),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_ATTRIBUTE, wanted)
+        return int(cursor.rowcount)
+
+
+def _parameters(place: int, rule: MappingRule) -> dict[str, Any]:
+    """The rule as attribute_jobs.sql has it: what it does not ask is null."""
+    asks = {name: mapping.like(pattern) for name, pattern in conditions(rule).patterns.items()}
+    value = asks.pop("label", None)
+    return asks | {
+        "place": place,
+        "id": rule.pk,
+        "label": rule.label or None,
+        "label_value": value,
+        "team_id": rule.team_id,
+        "project": rule.project,
+        "cost_centre": rule.cost_centre,
+        "valid_from": rule.valid_from.isoformat(),
+        "valid_to": None if rule.valid_to is None else rule.valid_to.isoformat(),
+    }
