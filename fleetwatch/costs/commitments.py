@@ -40,10 +40,11 @@ def commitments() -> QuerySet[Commitment]:
     return Commitment.objects.select_related("gpu_model").order_by("gpu_model__name", "valid_from", "pk")
 
 
-def coverage(interval: Interval, *, now: datetime) -> Coverage:
+def coverage(interval: Interval, *, now: datetime | None = None) -> Coverage:
     """What of the commitments of the period was used, there and missing, and what stood above them.
 
-    Of the hours that are posted and that the ledger knows: before its first hour nobody saw what was there.
+    Of the hours that the ledger knows: before its first one nobody saw what was there. `now` leaves out those that are
+    not posted yet; None = the period is over.
     """
     known = _known(interval, now)
     found = [] if known is None else list(_in_force(known))
@@ -54,13 +55,13 @@ def coverage(interval: Interval, *, now: datetime) -> Coverage:
     return Coverage(known, [(by_id[each.commitment], each) for each in every], above)
 
 
-def _known(interval: Interval, now: datetime) -> Interval | None:
-    """The whole cuts of the interval from the ledger's first whole hour on, up to what is posted."""
+def _known(interval: Interval, now: datetime | None) -> Interval | None:
+    """The whole cuts of the interval from the ledger's first whole hour on, up to what is posted at `now`."""
     first = Entry.objects.aggregate(first=Min("start"))["first"]
     if first is None:
         return None
     whole = cuts.outward(interval, zone())
-    start, end = max(whole.start, ceil_hour(first)), min(whole.end, floor_hour(now - SETTLED))
+    start, end = max(whole.start, ceil_hour(first)), whole.end if now is None else min(whole.end, floor_hour(now - SETTLED))
     return Interval(start, end) if start < end else None
 
 

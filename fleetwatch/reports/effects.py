@@ -51,7 +51,7 @@ def effects(before: Mapping[str, Spent], now: Mapping[str, Spent], *, difference
         EXACT.subtract(at_old_rates, at_average),
         EXACT.subtract(cost_now, at_old_rates),
     ]
-    return Effects(*_fitted(parts, difference_usd))
+    return Effects(*fitted(parts, difference_usd))
 
 
 def average_usd_per_gpu_hour(spent: Spent) -> Decimal | None:
@@ -66,7 +66,8 @@ def _at_old_rate(spent: Spent, old: Spent | None) -> Decimal:
     return EXACT.divide(EXACT.multiply(old.cost_usd, Decimal(spent.gpu_ms)), Decimal(old.gpu_ms))
 
 
-def _fitted(parts: list[Decimal], total: Decimal) -> list[Decimal]:
+def fitted(parts: list[Decimal], total: Decimal) -> list[Decimal]:
+    """The parts in micro-dollars that sum to `total`: what rounding leaves goes to the largest."""
     rounded = [usd(part) for part in parts]
     largest = max(range(len(parts)), key=lambda i: (abs(parts[i]), -i))
     rounded[largest] += total - sum(rounded, ZERO)

@@ -39,6 +39,11 @@ def month(name: str, *, now: datetime, zone: ZoneInfo) -> Month:
     )
 
 
+def start(name: str, zone: ZoneInfo) -> datetime:
+    """The midnight that begins a month that month() took."""
+    return _midnight(date(int(name[:4]), int(name[5:]), 1), zone)
+
+
 def names(first: datetime, *, now: datetime, zone: ZoneInfo) -> list[str]:
     """The months from the one of `first` on of which a day is over, the newest first."""
     day, found = first.astimezone(zone).date().replace(day=1), []

@@ -1,0 +1,81 @@
+"""Writes of what is booked of a month's reconciliation: lines of dollars, each visible, each to be withdrawn while its month is open."""
+
+from collections.abc import Collection
+from datetime import datetime
+
+import structlog
+from django.db import transaction
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.ledger.closing import keep_open
+from fleetwatch.ledger.selectors import closed_until
+from fleetwatch.lib.sql import wait_for_lock
+from fleetwatch.reports import months
+from fleetwatch.reports.invoices import LOCK, InvoiceError
+from fleetwatch.reports.models import InvoiceAdjustment
+from fleetwatch.reports.reconciliation import reconciliation
+
+MAX_REASON = 300
+
+log = structlog.get_logger(__name__)
+
+
+@transaction.atomic
+def book(name: str, keys: Collection[str], *, seen: str, reason: str, by: str, now: datetime) -> list[InvoiceAdjustment]:
+    """Books what is open of these lines, as lines of the month or, where that is closed, of the running one.
+
+    `seen` is the fingerprint of what the person looked at. Raises InvoiceError where it has changed since, without a
+    reason, and where nothing is open.
+    """
+    said = reason.strip()
+    if not said or len(said) > MAX_REASON or not said.isprintable():
+        raise InvoiceError(f"Why is it booked? A sentence of at most {MAX_REASON} letters, please.", field="reason")
+    wait_for_lock(LOCK)
+    keep_open()
+    found = reconciliation(name, now=now)
+    if found.fingerprint != seen:
+        raise InvoiceError("The invoice or the ledger changed since you looked: look again, then book.", field="seen")
+    chosen = [line for line in found.lines if line.key in keys and line.is_open]
+    if not chosen:
+        raise InvoiceError("Choose at least one line that has something open.", field="keys")
+    made = InvoiceAdjustment.objects.bulk_create(
+        InvoiceAdjustment(
+            month=name,
+            booked_in=_booked_in(found.month, now),
+            key=line.key,
+            label=line.label[:300],
+            hours_usd=line.open.hours_usd,
+            unobserved_usd=line.open.unobserved_usd,
+            rate_usd=line.open.rate_usd,
+            other_usd=line.open.other_usd,
+            reason=said,
+            booked_at=now,
+            booked_by=by[:150],
+        )
+        for line in chosen
+    )
+    log.info("invoice difference booked", month=name, lines=len(made), by=by)
+    return made
+
+
+@transaction.atomic
+def withdraw(booking: InvoiceAdjustment, *, by: str, now: datetime) -> None:
+    """Takes a booking back; it stays readable. Raises InvoiceError where its month is closed: book the other way instead."""
+    keep_open()
+    locked = InvoiceAdjustment.objects.select_for_update().get(pk=booking.pk)
+    if locked.withdrawn_at is not None:
+        return
+    if _is_closed(months.start(locked.booked_in, zone())):
+        raise InvoiceError(f"{locked.booked_in} is closed and keeps its lines. Book the difference in an open month.")
+    locked.withdrawn_at, locked.withdrawn_by = now, by[:150]
+    locked.save(update_fields=["withdrawn_at", "withdrawn_by"])
+    log.info("invoice booking withdrawn", month=locked.month, booking=locked.pk, by=by)
+
+
+def _booked_in(month: months.Month, now: datetime) -> str:
+    return f"{now.astimezone(zone()):%Y-%m}" if _is_closed(month.interval.start) else month.name
+
+
+def _is_closed(start: datetime) -> bool:
+    closed = closed_until()
+    return closed is not None and start < closed

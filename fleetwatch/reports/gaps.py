@@ -1,0 +1,95 @@
+"""Why an invoice says something else than the ledger: effects that sum to the difference. Pure.
+
+docs/reports.md has the formulas and an example by hand. The ledger's price is its dollars by its hours, of the same GPUs:
+
+- committed: hours that a commitment bills for GPUs that were not there, as far as the invoice has more hours than the
+  ledger: a line of the fleet's report already;
+- unobserved: hours that the ledger counts, nobody observed and the invoice does not bill, at the ledger's price;
+- hours: what else differs in hours, at the ledger's price;
+- rate: the billed hours at the invoice's price instead of the ledger's.
+"""
+
+from dataclasses import dataclass, fields
+from decimal import Decimal
+
+from fleetwatch.costs.pricing import EXACT, HOUR_MS, usd
+from fleetwatch.reports.effects import fitted
+
+ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Billed:
+    """What an invoice bills for some GPUs: GPU-hours (None = not by the hour) and micro-dollars."""
+
+    gpu_hours: Decimal | None
+    usd: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the ledger has of them: GPU time, what of it nobody observed, and micro-dollars."""
+
+    gpu_ms: int = 0
+    unobserved_ms: int = 0
+    usd: Decimal = ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What commitments to them paid for GPUs that were not there."""
+
+    gpu_ms: int = 0
+    usd: Decimal = ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Micro-dollars that sum to invoice less ledger. `other` is what nothing in the other book stands for."""
+
+    committed_usd: Decimal = ZERO
+    unobserved_usd: Decimal = ZERO
+    hours_usd: Decimal = ZERO
+    rate_usd: Decimal = ZERO
+    other_usd: Decimal = ZERO
+
+    @property
+    def difference_usd(self) -> Decimal:
+        return self.committed_usd + self.open_usd
+
+    @property
+    def open_usd(self) -> Decimal:
+        """What no line of the fleet's report says yet."""
+        return self.unobserved_usd + self.hours_usd + self.rate_usd + self.other_usd
+
+    def __add__(self, other: "Gap") -> "Gap":
+        return Gap(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+    def less(self, booked: "Gap") -> "Gap":
+        return Gap(*(getattr(self, each.name) - getattr(booked, each.name) for each in fields(self)))
+
+
+def explain(billed: Billed, counted: Counted, missing: Missing) -> Gap:
+    """The difference of the same GPUs' dollars in both books, by its reasons.
+
+    An invoice that bills no hours differs by its rate alone. Of GPUs that the ledger does not know all is hours.
+    """
+    difference = billed.usd - counted.usd
+    if billed.gpu_hours is None:
+        return Gap(rate_usd=difference)
+    more_ms = billed.gpu_hours * HOUR_MS - counted.gpu_ms
+    committed_ms = min(Decimal(missing.gpu_ms), max(more_ms, ZERO))
+    committed = usd(_at(committed_ms, missing.usd, missing.gpu_ms))
+    if not counted.gpu_ms:
+        return Gap(committed_usd=committed, hours_usd=difference - committed)
+    left_ms = more_ms - committed_ms
+    unobserved_ms = -min(max(-left_ms, ZERO), Decimal(counted.unobserved_ms))
+    unobserved = _at(unobserved_ms, counted.usd, counted.gpu_ms)
+    hours = _at(left_ms - unobserved_ms, counted.usd, counted.gpu_ms)
+    rate = EXACT.subtract(EXACT.subtract(difference - committed, unobserved), hours)
+    return Gap(committed, *fitted([unobserved, hours, rate], difference - committed))
+
+
+def _at(gpu_ms: Decimal, dollars: Decimal, of_ms: int) -> Decimal:
+    """Dollars of a part of the time, at the price of all of it; nothing of nothing."""
+    return EXACT.divide(EXACT.multiply(dollars, gpu_ms), Decimal(of_ms)) if of_ms else ZERO

@@ -1,0 +1,144 @@
+"""Writes of invoices: taken from a file once, replaced knowingly; and what a provider's SKU is."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from functools import reduce
+
+import structlog
+from django.db import transaction
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.costs import exchange
+from fleetwatch.costs.pricing import EXACT
+from fleetwatch.costs.subjects import RateError
+from fleetwatch.inventory.models import GPUModel
+from fleetwatch.lib.csv_rows import Fault, RefusedError
+from fleetwatch.lib.sql import wait_for_lock
+from fleetwatch.reports import invoice_csv, months
+from fleetwatch.reports.models import Invoice, InvoiceLine, InvoiceSKU
+
+LONGEST_SKU = invoice_csv.MAX_TEXT["sku"]
+LOCK = "reports.invoices"
+
+log = structlog.get_logger(__name__)
+
+
+class InvoiceError(ValueError):
+    """Something about an invoice that can't be done; the text is a sentence for who asked, `field` names what is wrong."""
+
+    def __init__(self, message: str, *, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class StandsError(InvoiceError):
+    """The month has another invoice of this issuer: it is replaced only when somebody says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The invoice that stands now, or that would; whether this import made it, and whether it took another one's place."""
+
+    issuer: str
+    form: str
+    rows: int
+    lines: int
+    usd: Decimal
+    is_new: bool
+    replaced: bool
+
+
+@transaction.atomic
+def import_invoice(
+    content: bytes, month: str, *, now: datetime, by: str = "", file_name: str = "", replace: bool = False, keep: bool = True
+) -> Imported:
+    """Takes the invoice of a month from a file. Twice is once: the same file is known by its digest.
+
+    Without `keep` nothing is written: it says what would be. Raises RefusedError with every bad line and field, StandsError
+    where another invoice of the issuer stands and `replace` is not said, InvoiceError where the month can't have one.
+    """
+    start = check_month(month, now)
+    told = invoice_csv.read(content, month)
+    usd_per_unit = _usd_per_unit(told.currency, start, told.lines[0].line)
+    wait_for_lock(LOCK)
+    digest = hashlib.sha256(content).hexdigest()
+    standing = Invoice.objects.filter(month=month, issuer=told.issuer).first()
+    dollars = EXACT.multiply(reduce(EXACT.add, (line.amount for line in told.lines)), usd_per_unit)
+    is_new = standing is None or standing.digest != digest
+    found = Imported(told.issuer, told.form, told.rows, len(told.lines), dollars, is_new, replaced=is_new and standing is not None)
+    if found.replaced and not replace:
+        raise StandsError(_stands(standing, month), field="replace")
+    if not keep or not is_new:
+        return found
+    if standing is not None:
+        standing.delete()
+    invoice = Invoice.objects.create(
+        month=month,
+        issuer=told.issuer,
+        digest=digest,
+        form=told.form,
+        file_name=_file_name(file_name),
+        currency=told.currency,
+        usd_per_unit=usd_per_unit,
+        rows=told.rows,
+        imported_at=now,
+        imported_by=by[:150],
+    )
+    InvoiceLine.objects.bulk_create(
+        InvoiceLine(invoice=invoice, **{name: getattr(line, name) for name in line.__slots__}) for line in told.lines
+    )
+    log.info("invoice imported", month=month, issuer=told.issuer, form=told.form, rows=told.rows, lines=len(told.lines), by=by)
+    return found
+
+
+@transaction.atomic
+def remove_invoice(invoice: Invoice, *, by: str) -> None:
+    """Takes an invoice away again. What was booked of it stays, and is open the other way until it is withdrawn or booked back."""
+    wait_for_lock(LOCK)
+    log.info("invoice removed", month=invoice.month, issuer=invoice.issuer, digest=invoice.digest, by=by)
+    invoice.delete()
+
+
+@transaction.atomic
+def set_sku(sku: str, gpu_model: GPUModel | None, *, gpus_per_hour: int, by: str) -> None:
+    """From now on lines of this SKU are that GPU model's, in all months; None = nobody's again. Raises InvoiceError."""
+    if not sku or len(sku) > LONGEST_SKU or not sku.isprintable():
+        raise InvoiceError(f"A SKU has 1 to {LONGEST_SKU} letters and no control characters.", field="sku")
+    if not 1 <= gpus_per_hour <= invoice_csv.MAX_GPUS:
+        raise InvoiceError(f"One hour is of 1 to {invoice_csv.MAX_GPUS:,} GPUs.", field="gpus")
+    wait_for_lock(LOCK)
+    if gpu_model is None:
+        InvoiceSKU.objects.filter(sku=sku).delete()
+    else:
+        InvoiceSKU.objects.update_or_create(sku=sku, defaults={"gpu_model": gpu_model, "gpus_per_hour": gpus_per_hour})
+    log.info("sku set", sku=sku, gpu_model=gpu_model.name if gpu_model else None, gpus_per_hour=gpus_per_hour, by=by)
+
+
+def check_month(name: str, now: datetime) -> datetime:
+    """The beginning of a month that has begun. Raises InvoiceError."""
+    try:
+        return months.month(name, now=now, zone=zone()).interval.start
+    except ValueError as error:
+        raise InvoiceError(f"{error}".capitalize() + ".", field="month") from error
+
+
+def _usd_per_unit(currency: str, moment: datetime, line: int) -> Decimal:
+    try:
+        return exchange.usd_per_unit(currency, moment)
+    except RateError as error:
+        where = "Settings, Rates, Other currencies"
+        raise RefusedError([Fault(line, "currency", f"{error} Set it under {where}.")]) from error
+
+
+def _stands(standing: Invoice | None, month: str) -> str:
+    if standing is None:
+        return ""
+    of = f" of {standing.issuer}" if standing.issuer else ""
+    day: date = standing.imported_at.date()
+    return f"An invoice{of} for {month} stands since {day}: say that this one replaces it."
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter for letter in name if letter.isprintable())[:200]

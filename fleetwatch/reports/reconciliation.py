@@ -1,0 +1,151 @@
+"""Reads a month's invoices and what the ledger has beside them."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+
+from django.db import connection
+from django.db.models import Q, QuerySet
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.costs import commitments, pricing
+from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.models import NodePlace
+from fleetwatch.costs.totals import Scope
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.sql import read_statement
+from fleetwatch.reports import months
+from fleetwatch.reports.gaps import ZERO, Counted, Gap, Missing
+from fleetwatch.reports.models import Invoice, InvoiceAdjustment, InvoiceLine, InvoiceSKU
+from fleetwatch.reports.reconciling import Bill, Line, Owner, fingerprint, reconcile, total
+
+OWNED = "owned"
+_ADJUSTED = read_statement(Path(__file__).parent / "sql" / "adjusted_owners.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """A month's invoices beside its ledger, of the days that are over. No invoice: no lines."""
+
+    month: months.Month
+    invoices: list[Invoice]
+    lines: list[Line]
+    total: Line
+    fingerprint: str
+    unpriced_ms: int  # GPU time of the ledger that has no rate: its dollars are all rate
+
+
+def reconciliation(name: str, *, now: datetime) -> Reconciliation:
+    """The month of that name. Raises ValueError where it is none, or no day of it is over."""
+    month = months.month(name, now=now, zone=zone())
+    invoices = list(Invoice.objects.filter(month=name).order_by("issuer"))
+    booked = booked_by_key(name)
+    if not invoices and not booked:
+        return Reconciliation(month, [], [], total([]), fingerprint([]), 0)
+    ledger, unpriced_ms = _ledger(month.interval)
+    lines = reconcile(_bills(invoices), ledger, _missing(month.interval, now), booked)
+    return Reconciliation(month, invoices, lines, total(lines), fingerprint(lines), unpriced_ms)
+
+
+def bookings(month: str) -> QuerySet[InvoiceAdjustment]:
+    """What was booked of the month's reconciliation, withdrawn or not, the newest first."""
+    return InvoiceAdjustment.objects.filter(month=month).order_by("-booked_at", "-pk")
+
+
+def booked_by_key(month: str) -> dict[str, tuple[str, Gap]]:
+    """Label and sum of what was booked of each line and not withdrawn."""
+    found: dict[str, tuple[str, Gap]] = {}
+    for each in bookings(month).filter(withdrawn_at__isnull=True):
+        gap = Gap(ZERO, each.unobserved_usd, each.hours_usd, each.rate_usd, each.other_usd)
+        found[each.key] = (each.label, found[each.key][1] + gap if each.key in found else gap)
+    return found
+
+
+def skus() -> dict[str, InvoiceSKU]:
+    """What is known of providers' SKUs."""
+    return {each.sku: each for each in InvoiceSKU.objects.select_related("gpu_model")}
+
+
+def _bills(invoices: Iterable[Invoice]) -> list[Bill]:
+    known = skus()
+    lines = InvoiceLine.objects.filter(invoice__in=list(invoices)).select_related("invoice").order_by("invoice__issuer", "line", "pk")
+    return [_bill(line, known.get(line.sku)) for line in lines]
+
+
+def _bill(line: InvoiceLine, known: InvoiceSKU | None) -> Bill:
+    """What somebody said of its SKU is stronger than what the file says."""
+    gpu_model = known.gpu_model.name if known else line.gpu_model
+    gpus = known.gpus_per_hour if known and line.gpus_per_hour != 1 else line.gpus_per_hour
+    hours = None if line.hours is None or gpus is None else pricing.EXACT.multiply(line.hours, Decimal(gpus))
+    return Bill(
+        issuer=line.invoice.issuer,
+        sku=line.sku,
+        region=line.region,
+        category=line.category,
+        description=line.description,
+        gpu_model=gpu_model,
+        gpu_hours=hours,
+        usd=pricing.EXACT.multiply(line.amount, line.invoice.usd_per_unit),
+    )
+
+
+def _ledger(interval: Interval) -> tuple[dict[Owner, Counted], int]:
+    """GPU time and exact dollars by GPU model, region and whether the node is owned, adjustments of closed hours included; unpriced ms."""
+    found: dict[Owner, Counted] = {}
+    unpriced_ms = 0
+    models = [group.key for group in costs.totals_by(interval, "gpu_model")]
+    for span in _spans(interval):
+        places = _places(span.start)
+        for model in models:
+            for group in costs.totals_by(span, "node", scope=Scope(gpu_model=model)):
+                node_class, region = places.get(group.key, ("", ""))
+                each = group.totals
+                _add(found, Owner(model, region, node_class == OWNED), Counted(each.capacity_ms, each.states["unobserved"], each.cost_usd))
+                unpriced_ms += each.unpriced_ms
+    for owner, counted, rate in _adjusted(interval):
+        _add(found, owner, counted)
+        unpriced_ms += counted.gpu_ms if rate is None else 0
+    return found, unpriced_ms
+
+
+def _add(found: dict[Owner, Counted], owner: Owner, more: Counted) -> None:
+    known = found.get(owner, Counted())
+    found[owner] = Counted(known.gpu_ms + more.gpu_ms, known.unobserved_ms + more.unobserved_ms, pricing.EXACT.add(known.usd, more.usd))
+
+
+def _adjusted(interval: Interval) -> list[tuple[Owner, Counted, Decimal | None]]:
+    with connection.cursor() as cursor:
+        cursor.execute(_ADJUSTED, {"start": interval.start, "end": interval.end})
+        return [
+            (
+                Owner(model or costs.NOBODY, region, is_owned),
+                Counted(gpu_ms, gpu_ms if is_unobserved else 0, ZERO if rate is None else pricing.cost_usd([(gpu_ms, rate)])),
+                rate,
+            )
+            for model, region, is_owned, is_unobserved, rate, gpu_ms in cursor.fetchall()
+        ]
+
+
+def _spans(interval: Interval) -> list[Interval]:
+    """The interval, cut where nodes came to stand elsewhere: in each part every node has one place."""
+    inner = NodePlace.objects.filter(valid_from__gt=interval.start, valid_from__lt=interval.end)
+    moments = [interval.start, *inner.order_by("valid_from").values_list("valid_from", flat=True).distinct(), interval.end]
+    return [Interval(start, end) for start, end in pairwise(moments)]
+
+
+def _places(moment: datetime) -> dict[str, tuple[str, str]]:
+    """Class and region of each node that had a place then, by name."""
+    held = NodePlace.objects.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=moment), valid_from__lte=moment)
+    return {name: (node_class, region) for name, node_class, region in held.values_list("node__name", "node_class", "region")}
+
+
+def _missing(interval: Interval, now: datetime) -> dict[tuple[str, str], Missing]:
+    """What commitments paid for GPUs that were not there, by GPU model and region."""
+    sums: dict[tuple[str, str], list[tuple[int, Decimal]]] = defaultdict(list)
+    for commitment, line in commitments.coverage(interval, now=now).lines:
+        sums[commitment.gpu_model.name, commitment.region].append((line.missing_ms, line.missing_usd))
+    return {key: Missing(sum(ms for ms, _ in each), sum((usd for _, usd in each), ZERO)) for key, each in sums.items()}

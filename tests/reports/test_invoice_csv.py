@@ -1,0 +1,113 @@
+"""Files of invoices: what is read of both forms, and what is said of what can't be."""
+
+import contextlib
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleetwatch.lib.csv_rows import RefusedError
+from fleetwatch.reports.exports import focus
+from fleetwatch.reports.exports.files import to_csv
+from fleetwatch.reports.invoice_csv import CSV, FOCUS, MAX_BYTES, MAX_LINES, read
+
+PLAIN = "sku,gpu_model,region,gpu_hours,amount,currency,category\n"
+FOCUS_HEAD = (
+    "BilledCost,BillingCurrency,BillingPeriodStart,ChargeCategory,SkuId,RegionId,ConsumedQuantity,ConsumedUnit,SkuPriceDetails,x_Own\n"
+)
+FOCUS_ROW = "25,usd,2026-10-01T00:00:00Z,Usage,p5.48xlarge,eu-1,2,Hours,null,whatever\n"
+
+
+def faults(text):
+    with pytest.raises(RefusedError) as refused:
+        read(text if isinstance(text, bytes) else text.encode(), "2026-10")
+    return [(fault.line, fault.field) for fault in refused.value.faults]
+
+
+def lines(text):
+    told = read(text.encode(), "2026-10")
+    return [(line.sku, line.gpu_model, line.hours, line.gpus_per_hour, line.amount) for line in told.lines]
+
+
+def test_a_plain_file_is_an_invoice_in_gpu_hours():
+    told = read((PLAIN + "p5,H100,eu,700,2800.50,EUR,\n,L4,,10,7,eur,usage\nfee,,,,12,EUR,Purchase\n").encode(), "2026-10")
+
+    assert (told.form, told.issuer, told.currency, told.rows) == (CSV, "", "EUR", 3)
+    first, second, fee = told.lines
+    assert (first.line, first.region, first.category, first.hours, first.amount) == (2, "eu", "Usage", Decimal(700), Decimal("2800.50"))
+    assert (second.gpu_model, second.gpus_per_hour) == ("L4", 1)
+    assert (fee.category, fee.hours) == ("Purchase", None)
+
+
+def test_rows_of_the_same_thing_are_one_line():
+    assert lines(PLAIN + "p5,H100,eu,1,2.5,,\np5,H100,eu,2,5,,\np5,H100,us,2,5,,\n") == [
+        ("p5", "H100", Decimal(3), 1, Decimal("7.5")),
+        ("p5", "H100", Decimal(2), 1, Decimal(5)),
+    ]
+
+
+def test_focus_bills_hours_of_what_its_sku_is():
+    told = read((FOCUS_HEAD + FOCUS_ROW + FOCUS_ROW).encode(), "2026-10")
+
+    [line] = told.lines
+    assert (told.form, told.currency, told.rows) == (FOCUS, "USD", 2)
+    assert (line.sku, line.region, line.hours, line.gpus_per_hour, line.amount) == ("p5.48xlarge", "eu-1", Decimal(4), None, Decimal(50))
+
+
+def test_focus_may_say_how_many_gpus_an_hour_is_of():
+    row = "BilledCost,BillingCurrency,BillingPeriodStart,ChargeCategory,SkuId,PricingQuantity,PricingUnit,SkuPriceDetails\n"
+    row += '5,USD,2026-10-01T00:00:00Z,Usage,p5,3,Hours,"{""GpuCount"": 8, ""InstanceType"": ""p5""}"\n'
+
+    assert lines(row) == [("p5", "", Decimal(3), 8, Decimal(5))]
+
+
+def test_only_usage_bills_hours():
+    assert lines(FOCUS_HEAD + FOCUS_ROW.replace("Usage", "Purchase"))[0][2] is None
+    assert lines(FOCUS_HEAD + FOCUS_ROW.replace("Hours", "GB"))[0][2] is None
+
+
+def test_our_own_focus_export_can_be_read():
+    line = {"gpu_model": "H100", "priced_ms": 7_200_000, "usd_per_gpu_hour": "4.00", "cost_usd": "8.000000", "state": "free"}
+    content = {"organisation": "Acme", "from": "2026-10-01T00:00:00Z", "to": "2026-11-01T00:00:00Z", "own_lines": [line]}
+    text = to_csv(list(focus.COLUMNS), focus.rows([content]))
+
+    told = read(text.encode(), "2026-10")
+
+    assert (told.issuer, [(each.gpu_model, each.hours, each.amount) for each in told.lines]) == ("Acme", [("H100", Decimal(2), Decimal(8))])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", [(1, "amount"), (1, "")]),
+        ("amount\n1\n", [(1, "")]),
+        (PLAIN, [(1, "")]),
+        (PLAIN + "p5,,,,x,,\np5,,,y,1,,\n", [(2, "amount"), (3, "gpu_hours")]),
+        (PLAIN + "p5,,,,1e13,,\n", [(2, "amount")]),
+        (PLAIN + ",,,,1,,\n", [(2, "sku")]),
+        (PLAIN + "p5,,,,1,dollar,\n", [(2, "currency")]),
+        (PLAIN + "p5,,,,1,USD,\np5,,,,1,EUR,\n", [(3, "currency")]),
+        (PLAIN + "p5,,,,1,,Gift\n", [(2, "category")]),
+        (PLAIN + "p\x07,,,,1,,\n", [(2, "sku")]),
+        ("sku,amount,month\np5,1,2026-09\n", [(2, "month")]),
+        ("sku,amount,issuer\np5,1,a\np5,1,b\n", [(3, "issuer")]),
+        ("sku,amount,price\n", [(1, "price")]),
+        ("BilledCost,ChargeCategory\n1,Usage\n", [(1, "BillingCurrency"), (1, "BillingPeriodStart")]),
+        (FOCUS_HEAD + FOCUS_ROW.replace("2026-10", "2026-11"), [(2, "BillingPeriodStart")]),
+        (FOCUS_HEAD + FOCUS_ROW.replace("Usage", "Use"), [(2, "ChargeCategory")]),
+        (FOCUS_HEAD + FOCUS_ROW.replace(",null,", ",[1],"), [(2, "SkuPriceDetails")]),
+        (FOCUS_HEAD + FOCUS_ROW.replace("25,", ","), [(2, "BilledCost")]),
+        (b"\xff", [(1, "")]),
+        (b"x" * (MAX_BYTES + 1), [(1, "")]),
+        ("sku,amount\n" + "".join(f"s{i},1\n" for i in range(MAX_LINES + 1)), [(1, "")]),
+    ],
+)
+def test_what_can_not_be_taken_is_told_by_line_and_field(text, expected):
+    assert faults(text) == expected
+
+
+@given(st.text(max_size=200) | st.builds(lambda rows: FOCUS_HEAD + rows, st.text(max_size=100)))
+def test_no_text_breaks_it(text):
+    with contextlib.suppress(RefusedError):
+        read(text.encode(), "2026-10")
