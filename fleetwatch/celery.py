@@ -44,8 +44,11 @@ app.conf.update(
         "telemetry.apply_retention": {"task": "fleetwatch.telemetry.tasks.apply_retention", "schedule": 3600.0},
         "costs.ensure_example_rates": {"task": "fleetwatch.costs.tasks.ensure_example_rates", "schedule": 60.0},
         "costs.note_places": {"task": "fleetwatch.costs.tasks.note_places", "schedule": 60.0, "options": {"expires": 60}},
+        # before a new job's first time is posted: posting runs as often
+        "costs.attribute_changed": {"task": "fleetwatch.costs.tasks.attribute_changed", "schedule": 15.0, "options": {"expires": 60}},
         "costs.sum_recent_days": {"task": "fleetwatch.costs.tasks.sum_recent_days", "schedule": 60.0, "options": {"expires": 60}},
         "costs.sum_all_days": {"task": "fleetwatch.costs.tasks.sum_all_days", "schedule": 3600.0},
+        "budgets.refresh": {"task": "fleetwatch.budgets.tasks.refresh", "schedule": 300.0, "options": {"expires": 300}},
         "alerts.evaluate": {"task": "fleetwatch.alerts.tasks.evaluate", "schedule": 60.0, "options": {"expires": 120}},
         "notify.deliver_due": {"task": "fleetwatch.notify.tasks.deliver_due", "schedule": 15.0, "options": {"expires": 60}},
         "notify.prune_deliveries": {"task": "fleetwatch.notify.tasks.prune_deliveries", "schedule": 3600.0},

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django.db.models import Q
 
 from fleetwatch.costs import mapping
-from fleetwatch.costs.mapping import Conditions
+from fleetwatch.costs.mapping import Conditions, Gives
 from fleetwatch.costs.models import Attribution, MappingRule
 from fleetwatch.costs.subjects import BEGINNING
 from fleetwatch.jobs.models import ChangedJob, Job
@@ -41,6 +41,11 @@ def conditions(rule: MappingRule) -> Conditions:
     return Conditions(rule.user, rule.account, rule.namespace, rule.partition, rule.label, rule.label_value)
 
 
+def gives(rule: MappingRule) -> Gives:
+    """Whose time it is by the rule."""
+    return Gives(rule.team.slug if rule.team else "", rule.project, rule.cost_centre)
+
+
 @transaction.atomic
 def attribute_changed() -> dict[str, int]:
     """How many jobs were new or had changed since the last time, and how many rows that made; safe twice."""
@@ -59,11 +64,6 @@ def attribute(job_ids: list[int]) -> int:
     """How many rows of these jobs changed, and of those that wait. Needs a transaction that holds the lock."""
     waiting = _attribute_changed(limit=None)
     return waiting["rows"] + _attribute(job_ids, [])
-
-
-def attribute_all() -> int:
-    """As attribute(), of every job."""
-    return _attribute_changed(limit=None)["rows"] + _attribute(None, [])
 
 
 def into_teams(jobs: Iterable[Job], *, at: datetime) -> list[Job]:
@@ -92,7 +92,7 @@ def _attribute_changed(*, limit: int | None = MAX_MARKS) -> dict[str, int]:
     return {"jobs": len(first), "rows": rows}
 
 
-def _attribute(job_ids: list[int] | None, former: Sequence[dict[str, Any]]) -> int:
+def _attribute(job_ids: list[int], former: Sequence[dict[str, Any]]) -> int:
     wanted = {
         "job_ids": job_ids,
         "rules": json.dumps([_parameters(place, rule) for place, rule in enumerate(rules())]),

@@ -3,7 +3,7 @@
 from celery import shared_task
 from django.utils import timezone
 
-from fleetwatch.costs import day_sums, places, services
+from fleetwatch.costs import attribution, day_sums, places, services
 from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.operations.services import record_run
 
@@ -33,3 +33,9 @@ def sum_recent_days() -> None:
 def sum_all_days() -> None:
     with advisory_lock("costs.sum_days") as held, record_run("costs.sum_all_days") as did:
         did.update(day_sums.refresh(timezone.now(), MAX_NODE_DAYS) if held else {})
+
+
+@shared_task(ignore_result=True)
+def attribute_changed() -> None:
+    with advisory_lock("costs.attribute_changed") as held, record_run("costs.attribute_changed") as did:
+        did.update(attribution.attribute_changed() if held else {})

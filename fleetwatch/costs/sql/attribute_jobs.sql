@@ -1,5 +1,5 @@
 -- Makes the rows that say whose the time of some jobs is; one row per row that was written.
--- In:  job_ids (NULL = all jobs); rules (JSON array: place, id, patterns of LIKE or NULL, team_id, project, cost_centre,
+-- In:  job_ids; rules (JSON array: place, id, patterns of LIKE or NULL, team_id, project, cost_centre,
 --      valid_from, valid_to); beginning; closed_until (NULL = no month is closed); former (JSON array: job_id, team_id,
 --      is_named: what jobs whose owner changed named before).
 -- Again: safe, rows are replaced whole; what stands already is not written. All that lies before closed_until stays as it was.
@@ -11,7 +11,7 @@ WITH rule AS MATERIALIZED (
     )
 ),
 job AS MATERIALIZED (
-    SELECT * FROM costs_asked WHERE %(job_ids)s::bigint[] IS NULL OR id = ANY(%(job_ids)s::bigint[])
+    SELECT * FROM costs_asked WHERE id = ANY(%(job_ids)s::bigint[])
 ),
 matching AS MATERIALIZED (
     -- what a job does not name is NULL and matches no pattern, not even *

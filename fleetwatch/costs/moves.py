@@ -1,0 +1,98 @@
+"""What a change of mapping rules would move, in dollars and GPU time, before anybody makes it."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import TypeVar
+
+from django.db import transaction
+
+from fleetwatch.costs import selectors
+from fleetwatch.costs.imports import LOOKS_BACK_DAYS, closed_days
+from fleetwatch.costs.selectors import OWNERS, Line
+from fleetwatch.costs.totals import ZERO
+from fleetwatch.lib.intervals import Interval
+
+__all__ = ["LOOKS_BACK_DAYS", "Move", "Preview", "moved", "preview"]
+
+Done = TypeVar("Done")
+Amount = tuple[int, Decimal]  # GPU time and dollars
+Held = dict[str, dict[Line, Amount]]  # job -> line -> what it has there
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """GPU time and dollars that leave one line for another; lines as totals_by(owner) names them."""
+
+    owner: str  # team, project or cost_centre
+    origin: Line
+    target: Line
+    jobs: int
+    gpu_ms: int
+    usd: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What moves in the last 30 days that are over; the largest first. What the fleet costs stays as it is: `total_usd`."""
+
+    interval: Interval
+    moves: list[Move]
+    total_usd: Decimal
+
+
+def preview(change: Callable[[], Done], *, now: datetime) -> tuple[Preview, Done]:
+    """What the change would move, and what it gives back. It is made and taken back: what is shown is what comes."""
+    interval = closed_days(now)
+    with transaction.atomic():
+        before = {owner: _held(interval, owner) for owner in OWNERS}
+        done = change()
+        after = {owner: _held(interval, owner) for owner in OWNERS}
+        transaction.set_rollback(True)
+    moves = [move for owner in OWNERS for move in moved(owner, before[owner], after[owner])]
+    total = sum((usd for lines in before["team"].values() for _, usd in lines.values()), ZERO)
+    return Preview(interval, moves, total), done
+
+
+def moved(owner: str, before: Held, after: Held) -> list[Move]:
+    """Between which lines the time of jobs moves, the most GPU time first.
+
+    What a job's lines lose goes to those that gain, in their order: exact where all of it comes
+    from one line or goes to one, as with a single rule.
+    """
+    sums: dict[tuple[Line, Line], tuple[int, int, Decimal]] = defaultdict(lambda: (0, 0, ZERO))
+    for job in sorted(before.keys() | after.keys()):
+        for origin, target, gpu_ms, usd in _flows(before.get(job, {}), after.get(job, {})):
+            jobs, known_ms, known_usd = sums[origin, target]
+            sums[origin, target] = (jobs + 1, known_ms + gpu_ms, known_usd + usd)
+    moves = [Move(owner, *lines, *amounts) for lines, amounts in sums.items()]
+    return sorted(moves, key=lambda move: (-move.gpu_ms, move.origin, move.target))
+
+
+def _flows(before: Mapping[Line, Amount], after: Mapping[Line, Amount]) -> Iterator[tuple[Line, Line, int, Decimal]]:
+    """(origin, target, GPU time, dollars) of one job: each takes all that is left of a loss, or all that is left of a gain."""
+    losses, gains = _growth(after, before), _growth(before, after)
+    for origin in sorted(losses):
+        for target in sorted(gains):
+            (lost_ms, lost_usd), (gained_ms, gained_usd) = losses[origin], gains[target]
+            if gpu_ms := min(lost_ms, gained_ms):
+                usd = lost_usd if gpu_ms == lost_ms else gained_usd
+                losses[origin], gains[target] = (lost_ms - gpu_ms, lost_usd - usd), (gained_ms - gpu_ms, gained_usd - usd)
+                yield origin, target, gpu_ms, usd
+
+
+def _growth(before: Mapping[Line, Amount], after: Mapping[Line, Amount]) -> dict[Line, Amount]:
+    """What the lines that are larger afterwards have more."""
+    nothing = (0, ZERO)
+    more = {line: (ms - before.get(line, nothing)[0], usd - before.get(line, nothing)[1]) for line, (ms, usd) in after.items()}
+    return {line: amount for line, amount in more.items() if amount[0] > 0}
+
+
+def _held(interval: Interval, owner: str) -> Held:
+    held: Held = defaultdict(dict)
+    for group, line in selectors.jobs_by_owner(interval, owner):
+        if group.key:
+            held[group.key][line] = (group.totals.capacity_ms, group.totals.cost_usd)
+    return held
