@@ -10,7 +10,7 @@ from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.totals import Group, Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports import corrections, statement
+from fleetwatch.reports import beside, corrections, statement
 from fleetwatch.reports.models import MonthRun, ReportPart
 from fleetwatch.reports.statement import NO_JOB, NO_TEAM, Held, Shape
 
@@ -53,7 +53,8 @@ def fleet(part: ReportPart) -> Shape:
         "gpu_models": _models(models, part.cost_usd),
         "savings": _savings(month),
         "comparison": _comparison(part, previous, models, Scope()),
-        **corrections.with_adjustments(corrections.booked(month), part.cost_usd),
+        **(corrected := corrections.with_adjustments(corrections.booked(month), part.cost_usd)),
+        **beside.with_lines_beside(month, part.run.month, Decimal(corrected["adjusted_usd"])),
     }
 
 

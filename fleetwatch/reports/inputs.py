@@ -1,26 +1,30 @@
-"""What a month's reports are made of, as one digest: versions of the ledger's hours, rates, GPUs, jobs and their teams."""
+"""What a month's reports are made of, as one digest: versions of the ledger's hours, rates, GPUs, jobs and their teams, lines beside."""
 
 import hashlib
 from pathlib import Path
 
 from django.db import connection
 
+from fleetwatch.accounts.selectors import zone
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 
 # part of the digest: a change of what a report says is a new version of it
-FORMAT = 2
+FORMAT = 3
 
-_INPUTS = read_statement(Path(__file__).parent / "sql" / "inputs.sql")
+_SQL = Path(__file__).parent / "sql"
+_INPUTS = read_statement(_SQL / "inputs.sql")
+_BESIDE = read_statement(_SQL / "beside.sql")
 
 
-def digest(*intervals: Interval) -> str:
-    """64 hex digits; the same ones mean that all figures over the intervals are still the same."""
-    found = [f"{FORMAT} {interval.start} {interval.end} {_of(interval)}" for interval in intervals]
+def digest(month: Interval, *before: Interval) -> str:
+    """64 hex digits; the same ones mean that all figures over the month and those before it are still the same."""
+    found = [f"{FORMAT} {interval.start} {interval.end} {_of(_INPUTS, interval)}" for interval in (month, *before)]
+    found.append(_of(_BESIDE, month))
     return hashlib.sha256("\n".join(found).encode()).hexdigest()
 
 
-def _of(interval: Interval) -> str:
+def _of(statement: str, interval: Interval) -> str:
     with connection.cursor() as cursor:
-        cursor.execute(_INPUTS, {"start": interval.start, "end": interval.end})
+        cursor.execute(statement, {"start": interval.start, "end": interval.end, "zone": zone().key})
         return str(cursor.fetchone()[0])

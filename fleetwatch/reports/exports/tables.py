@@ -59,6 +59,8 @@ def _fleet(content: Shape) -> list[Table]:
         _table("GPU models", ("gpu_model", *_FIGURES), models, content),
         _table("Savings", ("team", "job", "name", "user", *_FIGURES), savings, content),
         *_adjustments(content),
+        *_commitments(content),
+        *_invoice_lines(content),
         *_comparison(content),
     ]
 
@@ -71,6 +73,33 @@ def _adjustments(content: Shape) -> list[Table]:
     ]
     names = ("team", "state", "corrects_month", "cause", "gpu_hours", "cost_usd")
     return [_table("Adjustments", names, rows, content)] if rows else []
+
+
+def _commitments(content: Shape) -> list[Table]:
+    """What was committed to; not_delivered_usd is paid beside the report's total. Older reports have none."""
+    times, dollars = ("committed", "used", "unheld", "missing"), ("committed_usd", "used_usd", "unheld_usd", "missing_usd", "rate_book_usd")
+    rows = [
+        (
+            *(line[name] or None for name in ("name", "gpu_model", "pool", "node_class", "region")),
+            line["gpus"],
+            *(_hours(line[f"{name}_ms"]) for name in times),
+            *(Decimal(line[name]) for name in dollars),
+        )
+        for line in content.get("commitments", [])
+    ]
+    names = ("commitment", "gpu_model", "pool", "class", "region", "gpus", *(f"{name}_gpu_hours" for name in times))
+    dollar_names = ("committed_usd", "used_usd", "unheld_usd", "not_delivered_usd", "rate_book_usd")
+    return [_table("Commitments", (*names, *dollar_names), rows, content)] if rows else []
+
+
+def _invoice_lines(content: Shape) -> list[Table]:
+    """Booked differences to invoices: beside the report's total, not in it."""
+    dollars = ("cost_usd", "hours_usd", "unobserved_usd", "rate_usd", "other_usd")
+    rows = [
+        (line["label"], line["invoice_of"], line["reason"], *(Decimal(line[name]) for name in dollars))
+        for line in content.get("invoice_lines", [])
+    ]
+    return [_table("Invoice", ("line", "invoice_of", "reason", *dollars), rows, content)] if rows else []
 
 
 def _comparison(content: Shape) -> list[Table]:

@@ -1,0 +1,109 @@
+"""What the fleet's report says beside the ledger: commitments for GPUs that were not there, and booked differences to invoices."""
+
+from decimal import Decimal
+
+import pytest
+
+from fleetwatch.costs.committing import commit, withdraw_commitment
+from fleetwatch.reports import bookings, files
+from fleetwatch.reports.invoices import import_invoice
+from fleetwatch.reports.models import InvoiceAdjustment
+from fleetwatch.reports.reconciliation import reconciliation
+from tests.costs.factories import HOUR_MS, LONG_AGO
+from tests.reports.factories import HOUR, NOW, OCTOBER, a_fleet, computed, newest
+from tests.reports.test_files import sheets
+
+pytestmark = pytest.mark.django_db
+
+
+def a_commitment(model):
+    """2 GPUs over October's first five hours: 4 of 10 GPU-hours were there, 3 of them held, at $4."""
+    return commit(
+        model, 2, name="2026-17", valid_from=LONG_AGO, valid_to=OCTOBER + 5 * HOUR, price_per_gpu_hour=Decimal("4.50"), now=NOW, region=""
+    )
+
+
+def book_everything():
+    import_invoice(b"gpu_model,gpu_hours,amount\nH100,4,18\n", "2026-10", now=NOW)
+    found = reconciliation("2026-10", now=NOW)
+    return bookings.book("2026-10", {line.key for line in found.lines}, seen=found.fingerprint, reason="=signed", by="ann", now=NOW)
+
+
+def test_without_commitments_and_bookings_what_is_paid_is_the_fleets_cost():
+    a_fleet()
+
+    computed()
+
+    fleet = newest().content
+    assert (fleet["commitments"], fleet["invoice_lines"], fleet["not_delivered_usd"]) == ([], [], "0.000000")
+    assert fleet["paid_usd"] == fleet["total"]["cost_usd"] == "19.000000"
+
+
+def test_a_commitment_is_told_with_what_of_it_was_not_there():
+    big, _ = a_fleet()
+    a_commitment(big.model)
+
+    computed()
+
+    fleet = newest().content
+    [line] = fleet["commitments"]
+    assert (line["name"], line["gpus"], line["used_ms"], line["unheld_ms"], line["missing_ms"]) == (
+        "2026-17", 2, 3 * HOUR_MS, HOUR_MS, 6 * HOUR_MS,
+    )  # fmt: skip
+    assert (line["committed_usd"], line["missing_usd"], line["unused_usd"]) == ("45.000000", "27.000000", "31.500000")
+    assert (line["rate_book_usd"], line["rate_book_differs_usd"]) == ("16.000000", "2.000000")
+    assert (fleet["total"]["cost_usd"], fleet["not_delivered_usd"], fleet["paid_usd"]) == ("19.000000", "27.000000", "46.000000")
+
+
+def test_no_statement_has_lines_beside():
+    big, _ = a_fleet()
+    a_commitment(big.model)
+
+    computed()
+
+    assert "commitments" not in newest("nlp").content
+    assert newest("nlp").content["total"]["cost_usd"] == "9.000000"
+
+
+def test_a_booking_is_a_line_of_the_report_and_what_is_paid_is_the_invoice():
+    a_fleet()
+    book_everything()
+
+    computed()
+
+    fleet = newest().content
+    assert [(line["label"], line["reason"], line["rate_usd"], line["cost_usd"]) for line in fleet["invoice_lines"]] == [
+        ("H100", "=signed", "2.000000", "2.000000"),
+        ("L4", "=signed", "0.000000", "-3.000000"),
+    ]
+    assert (fleet["total"]["cost_usd"], fleet["invoiced_usd"], fleet["paid_usd"]) == ("19.000000", "-1.000000", "18.000000")
+
+
+def test_each_change_of_them_makes_a_new_version():
+    big, _ = a_fleet()
+    computed()
+    commitment = a_commitment(big.model)
+    computed(now=NOW + HOUR)
+    withdraw_commitment(commitment)
+    computed(now=NOW + 2 * HOUR)
+    book_everything()
+    computed(now=NOW + 3 * HOUR)
+    for booking in InvoiceAdjustment.objects.all():
+        bookings.withdraw(booking, by="ann", now=NOW)
+    run = computed(now=NOW + 4 * HOUR)
+
+    assert run.note == ""
+    assert newest().version == 5
+    assert newest("nlp").version == 1
+
+
+def test_excel_has_a_sheet_for_each_and_no_formula():
+    big, _ = a_fleet()
+    a_commitment(big.model)
+    book_everything()
+    computed()
+
+    found = sheets(files.xlsx(newest()))
+
+    assert "2026-17" in found["Commitments"][1]
+    assert "=signed" in found["Invoice"][1]
