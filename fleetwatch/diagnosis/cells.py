@@ -29,7 +29,7 @@ MEANS = (
 )  # fmt: skip
 MAXIMA = ("util_max", "memory_used_bytes", "power_max_w", "pcie_tx_bytes_s", "process_count")
 MINIMA = ("util_p5", "memory_used_bytes")
-SUMS = ("util_dips",)
+DIPS = ("dips", "dips_squared", "dips_windows")  # sums over windows: how often it dipped, and how evenly
 # Of the node: every GPU of it has the same.
 HOST_MEANS = (
     "cpu_ratio", "iowait_ratio", "cpu_psi_ratio", "io_psi_ratio",
@@ -84,7 +84,7 @@ class Cells:
         return int(self.figures[SEEN_MS].shape[1])
 
 
-COLUMNS = tuple(dict.fromkeys([*MEANS, *MAXIMA, *MINIMA, *SUMS, *lows.COLUMNS, "sm_clock_hz", "sm_clock_max_hz"]))
+COLUMNS = tuple(dict.fromkeys([*MEANS, *MAXIMA, *MINIMA, *lows.COLUMNS, "sm_clock_hz", "sm_clock_max_hz"]))
 
 
 def cells(
@@ -108,7 +108,7 @@ def cells(
     figures |= at.means({name: windows.columns[name] for name in MEANS if name in windows.columns}, windows.observed_ms)
     figures |= {f"{name}_max": at.extreme(_column(windows, name), np.fmax) for name in MAXIMA}
     figures |= {f"{name}_min": at.extreme(_column(windows, name), np.fmin) for name in MINIMA}
-    figures |= {name: at.total_read(_column(windows, name)) for name in SUMS}
+    figures |= {name: at.total_read(values) for name, values in _dips(windows).items()}
     figures |= at.means({CLOCK_RATIO: _clock_ratio(windows), WINDOW_LOW: _is_low(windows)}, windows.observed_ms)
     figures[MEMORY_DROPS] = at.total_read(_memory_drops(windows, memory_bytes))
     figures |= _pauses(windows, at, start_ms=start_ms)
@@ -211,6 +211,11 @@ def _pauses(windows: Windows, at: _Places, *, start_ms: int) -> dict[str, Floats
 def _column(windows: Windows, name: str) -> Floats:
     found = windows.columns.get(name)
     return np.full(len(windows.gpu_id), np.nan) if found is None else found
+
+
+def _dips(windows: Windows) -> dict[str, Floats]:
+    dips = _column(windows, "util_dips")
+    return dict(zip(DIPS, (dips, dips * dips, np.where(np.isnan(dips), np.nan, 1.0)), strict=True))
 
 
 def _clock_ratio(windows: Windows) -> Floats:

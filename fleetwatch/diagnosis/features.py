@@ -77,7 +77,8 @@ MAXIMA = {
     "processes": "process_count_max",
     "longest_low_s": lows.LONGEST,
 }
-MINIMA = {"p5_min": "util_p5_min"}
+# A mean hides what changes within the window: the lowest and highest five minutes of it.
+MINIMA = {"p5_min": "util_p5_min", "util_lowest": "util_mean"}
 # Share of the held time that the ledger calls so (`ledger_` + state).
 STATES = ("useful", "underused", "stalled", "idle", "starting", "unobserved", "unavailable")
 
@@ -209,6 +210,18 @@ def _memory_ratio(of: str) -> Formula:
     return lambda f: f[of] / f.lanes.memory_bytes[:, None]
 
 
+def _while_busy(f: Features, values: Floats) -> Floats:
+    """What a mean over all time is while a kernel runs, as if the rest added nothing; NaN where none ran."""
+    return ratio(values, f["util"])
+
+
+def _dips_cv(f: Features) -> Floats:
+    """How unevenly dips spread over windows: standard deviation ÷ mean of their number per window."""
+    total, squares, windows = (f.sum(f.lanes.figures[name]) for name in of_cell.DIPS)
+    mean = ratio(total, windows)
+    return ratio(np.sqrt(np.maximum(ratio(squares, windows) - mean * mean, 0.0)), mean)
+
+
 def _long_n(f: Features) -> Floats:
     """Long pauses that began."""
     return np.where(f.any(f.lanes.figures[lows.LOW_S]), f.sum(f.lanes.figures[lows.ONSETS]), np.nan)
@@ -271,12 +284,16 @@ FORMULAS: dict[str, Formula] = {
     "observed_s": _observed_s,
     "coverage": _coverage,
     "age_s": _age_s,
-    "dips_per_min": _per_minute("util_dips"),
+    "dips_per_min": _per_minute("dips"),
+    "dips_cv": _dips_cv,
     "memory_drops_per_min": _per_minute(of_cell.MEMORY_DROPS),
     "pr": _power_ratio("power_w"),
     "pr_max": _power_ratio("power_max_w"),
     "mem": _memory_ratio("memory"),
     "mem_max": _memory_ratio("memory_max"),
+    "pr_even": lambda f: ratio(f["pr"], f["pr_max"]),
+    "pr_busy": lambda f: _while_busy(f, f["pr"]),
+    "sm_busy": lambda f: _while_busy(f, f["sm"]),
     "nvl": lambda f: f["nvl_rx"] + f["nvl_tx"],
     "long_n": _long_n,
     "long_frac": _long_frac,

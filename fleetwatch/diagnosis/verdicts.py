@@ -23,7 +23,7 @@ DOWN = 0.5  # of the cell: the ledger calls it unavailable
 NO_TELEMETRY, GPU_FAULT = "no_telemetry", "gpu_fault"
 UNDETERMINED = "undetermined"
 # A cause's number is its rank.
-CAUSES: tuple[str, ...] = (NO_TELEMETRY, GPU_FAULT, *(detector.cause for detector in DETECTORS), UNDETERMINED)
+CAUSES: tuple[str, ...] = (NO_TELEMETRY, GPU_FAULT, *dict.fromkeys(detector.cause for detector in DETECTORS), UNDETERMINED)
 NUMBER = {cause: number for number, cause in enumerate(CAUSES)}
 # Not a fault of anything: never "also possible", never a finding.
 WELL = ("healthy", "busy")
@@ -105,8 +105,7 @@ def _covered_by(f: Features, detector: Detector) -> Covered:
         enough = (f["coverage"] >= COVERAGE) & f.lanes.held
         if detector.is_of_running_work:
             enough &= f["observed_s"] >= DATA_S
-    is_open = opened(found.hits & enough)
-    return _spread(replace(found, hits=is_open), detector, f.length)
+    return _spread(replace(found, hits=opened(found.hits & enough)), detector, enough, f.length)
 
 
 def opened(hits: Mask) -> Mask:
@@ -126,21 +125,33 @@ def opened(hits: Mask) -> Mask:
     return is_open
 
 
-def _spread(found: Found, detector: Detector, length: int) -> Covered:
-    """From windows to the cells that they cover: of all that cover a cell the surest, the lowest and the highest share."""
-    cells, sure = found.hits.copy(), found.confidence.copy()
-    low = np.where(found.hits, found.low, np.inf)
-    high = np.where(found.hits, found.high, -np.inf)
-    sure[~found.hits] = 0
+def _spread(found: Found, detector: Detector, enough: Mask, length: int) -> Covered:
+    """From windows to cells: one is covered where the rule is open in at least half of the windows that look at it.
+
+    So a cause begins where it began: windows that reach back before it are the fewer half there.
+    Shares are means over the open windows, confidence is the surest.
+    """
+    is_open = found.hits
+    count = _ahead(is_open.astype(np.float64), length)
+    cells = (count > 0) & (2 * count >= _ahead(enough.astype(np.float64), length))
+    low, high = (
+        np.divide(_ahead(np.where(is_open, share, 0.0), length), count, out=np.zeros_like(count), where=cells)
+        for share in (found.low, found.high)
+    )
+    sure = np.where(is_open, found.confidence, 0)
     width = 1
     while width < length:
         step = min(width, length - width)
-        cells[:, :-step] |= cells[:, step:].copy()
         sure[:, :-step] = np.maximum(sure[:, :-step], sure[:, step:].copy())
-        low[:, :-step] = np.minimum(low[:, :-step], low[:, step:].copy())
-        high[:, :-step] = np.maximum(high[:, :-step], high[:, step:].copy())
         width += step
-    return Covered(detector, cells, sure, np.where(cells, low, 0.0), np.where(cells, high, 0.0))
+    return Covered(detector, cells, np.where(cells, sure, 0).astype(np.int8), low, high)
+
+
+def _ahead(values: Floats, length: int) -> Floats:
+    """Sum over this cell and the `length` - 1 after it: the windows that end there look at this cell."""
+    total = np.cumsum(values[:, ::-1], axis=1)
+    total[:, length:] -= total[:, :-length].copy()
+    return total[:, ::-1]
 
 
 def _joined(detector: Detector, parts: list[Covered]) -> Covered:

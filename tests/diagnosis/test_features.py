@@ -6,7 +6,7 @@ import pytest
 from fleetwatch.diagnosis import cells, lows
 from fleetwatch.diagnosis.features import MEANS, STATES, Features, Lanes
 
-NAMES = {*cells.MEANS, *cells.SUMS, *cells.PEERS, *lows.FIGURES, cells.SEEN_MS, cells.CLOCK_RATIO, cells.WINDOW_LOW, cells.MEMORY_DROPS}
+NAMES = {*cells.MEANS, *cells.DIPS, *cells.PEERS, *lows.FIGURES, cells.SEEN_MS, cells.CLOCK_RATIO, cells.WINDOW_LOW, cells.MEMORY_DROPS}
 NAMES |= {f"{name}_max" for name in cells.MAXIMA} | {f"{name}_min" for name in cells.MINIMA} | {f"host_{name}" for name in cells.HOST_MEANS}
 
 
@@ -83,7 +83,7 @@ def test_the_time_between_pauses_counts_across_cells():
 
 
 def test_dips_are_counted_by_observed_minute():
-    assert at_the_end(Features(lanes(util_dips=[30], seen_ms=[150_000]), 6), "dips_per_min") == 12
+    assert at_the_end(Features(lanes(dips=[30], seen_ms=[150_000]), 6), "dips_per_min") == 12
 
 
 def test_gpus_that_move_together_correlate_and_those_that_do_not_have_no_figure():

@@ -26,6 +26,7 @@ DETECTORS: tuple[Detector, ...] = (
     allocated_no_process.DETECTOR,
     idle_held.DETECTOR,
     partial_idle.DETECTOR,
+    idle_held.THINKING,
     throttled.DETECTOR,
     hung.DETECTOR,
     straggler.DETECTOR,

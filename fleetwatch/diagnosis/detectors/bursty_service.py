@@ -18,7 +18,9 @@ def find(f: Features) -> Found:
     sampled = at_least(f, "lo", PAUSES)
     by_window = at_least(f, "window_lo", PAUSES)
     signs = (at_least(f, "long_frac", LONG_PAUSES), at_least(f, "longest_low_s", LONGEST_S))
-    hits = all_met(signs) & (sampled.met | (by_window.met & is_service & np.isnan(sampled.values)))
+    # a person thinks between cells: that is no service
+    is_interactive = np.array([kind == "interactive" for kind in f.lanes.kind], dtype=bool)[:, None]
+    hits = ~is_interactive & all_met(signs) & (sampled.met | (by_window.met & is_service & np.isnan(sampled.values)))
     spare = 1.0 - f["util"] / FULL
     confidence = np.where(is_service, MEDIUM, LOW)
     return found(

@@ -19,13 +19,23 @@ ONE_THREAD = 0.95
 def find(f: Features) -> Found:
     """By the rhythm of the pauses, which needs the driver's samples, or by the job's cores, which needs the host's."""
     busy = below(f, "util", UTIL)
-    rhythm = (at_least(f, "lo", PAUSES), below(f, "cyc_s", CYCLE_S), below(f, "cyc_cv", VARIATION), at_least(f, "dips_per_min", DIPS))
+    rhythm = (at_least(f, "lo", PAUSES), below(f, "cyc_s", CYCLE_S), at_least(f, "dips_per_min", DIPS))
+    # a cycle too long for several in one window has no variation of its own: then that of windows among each other
+    even, even_windows = below(f, "cyc_cv", VARIATION), below(f, "dips_cv", VARIATION)
+    is_even = even.met | (np.isnan(even.values) & even_windows.met)
     cores, calm = at_least(f, "cpu", CORES), below(f, "long_frac", LONG_PAUSES)
-    hits = busy.met & (all_met(rhythm) | (cores.met & calm.met))
+    hits = busy.met & ((all_met(rhythm) & is_even) | (cores.met & calm.met))
     reasons = (cores, at_least(f, "iop", READS), at_least(f, "main1", ONE_THREAD))
     confidence = np.where(np.logical_or.reduce([sign.met for sign in reasons]), HIGH, MEDIUM)
     waits = np.fmax(f["lo"], 1.0 - f["util"])  # pauses shorter than a sample read as a lower mean
-    return found(hits, confidence=confidence, low=0.4 * waits, high=0.9 * waits, signs=(busy, *rhythm), strengthens=(*reasons, calm))
+    return found(
+        hits,
+        confidence=confidence,
+        low=0.4 * waits,
+        high=0.9 * waits,
+        signs=(busy, *rhythm),
+        strengthens=(even, even_windows, *reasons, calm),
+    )
 
 
 DETECTOR = Detector("data_starved", (SHORT,), find)

@@ -11,7 +11,7 @@ ROOFLINE = 0.75  # practical peak is about 80 %
 
 def find(f: Features) -> Found:
     """Known only where the profiling counters are read; above ROOFLINE nothing is promised."""
-    signs = (at_least(f, "util", UTIL), at_least(f, "dram", DRAM), below(f, "ten", TENSOR))
+    signs = (at_least(f, "util_lowest", UTIL), at_least(f, "dram", DRAM), below(f, "ten", TENSOR))
     is_at_roof = at_least(f, "dram", ROOFLINE)
     return found(
         all_met(signs), confidence=np.where(is_at_roof.met, HIGH, MEDIUM), low=0.0, high=np.where(is_at_roof.met, 0.1, 0.4),
