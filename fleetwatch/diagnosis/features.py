@@ -291,7 +291,6 @@ FORMULAS: dict[str, Formula] = {
     "pr_max": _power_ratio("power_max_w"),
     "mem": _memory_ratio("memory"),
     "mem_max": _memory_ratio("memory_max"),
-    "pr_even": lambda f: ratio(f["pr"], f["pr_max"]),
     "pr_busy": lambda f: _while_busy(f, f["pr"]),
     "sm_busy": lambda f: _while_busy(f, f["sm"]),
     "nvl": lambda f: f["nvl_rx"] + f["nvl_tx"],
