@@ -119,7 +119,7 @@ def _samples(ranks: Sequence[Rank], span: Span) -> tuple[NDArray[np.uint8], Floa
         at = slice(rank.track.places.start * SAMPLES_PER_S, rank.track.places.stop * SAMPLES_PER_S)
         resting[at] *= 1.0 - rank.track.utilisation([level.util for level in rank.track.signal.traits.levels_of(rank.role)])
     percent = np.rint((1.0 - resting) * 100).astype(np.uint8)
-    return percent[2 * SAMPLES_PER_S :], percent.reshape(-1, SAMPLES_PER_S).mean(axis=1) / 100
+    return percent[2 * SAMPLES_PER_S :], percent.reshape(-1, SAMPLES_PER_S) @ np.full(SAMPLES_PER_S, 0.01 / SAMPLES_PER_S)
 
 
 def _held(hardware: Hardware, ranks: Sequence[Rank], span: Span) -> tuple[Floats, Floats, Floats]:

@@ -15,16 +15,16 @@ Percents = NDArray[np.uint8]
 
 def utilisation(samples: Percents, before: Floats) -> dict[str, Floats]:
     """Columns of windows (rows of samples in whole percent); `before` is the utilisation just before each."""
-    ordered = np.sort(samples, axis=1)
+    ordered = np.sort(samples, axis=1, kind="stable")  # of bytes a radix sort: ten times as fast
     count = samples.shape[1]
     columns = {
-        "util_mean": samples.mean(axis=1) / 100,
+        "util_mean": samples.sum(axis=1, dtype=np.int32) / (100 * count),
         "util_min": ordered[:, 0] / 100,
         "util_max": ordered[:, -1] / 100,
         **{name: ordered[:, max(0, int(np.ceil(share * count - 1e-9)) - 1)] / 100 for name, share in PERCENTILES},
-        "util_zero_fraction": (samples == 0).mean(axis=1),
-        "util_low_fraction": (samples < LOW * 100).mean(axis=1),
-        "util_high_fraction": (samples >= round(HIGH * 100)).mean(axis=1),
+        "util_zero_fraction": np.count_nonzero(samples == 0, axis=1) / count,
+        "util_low_fraction": np.count_nonzero(samples < round(LOW * 100), axis=1) / count,
+        "util_high_fraction": np.count_nonzero(samples >= round(HIGH * 100), axis=1) / count,
     }
     return columns | _dips(samples, before) | {"util_longest_low_s": _longest_low(samples) / SAMPLES_PER_S}
 
@@ -69,7 +69,7 @@ def _cycles(columns: dict[str, Floats], rows: NDArray[np.int64], gaps_s: Floats)
 
 def _longest_low(samples: Percents) -> Floats:
     """The longest run of samples below LOW in each row."""
-    is_low = samples < LOW * 100
+    is_low = samples < round(LOW * 100)
     longest = np.where(is_low.all(axis=1), samples.shape[1], 0).astype(np.float64)
     some = np.flatnonzero(is_low.any(axis=1) & ~is_low.all(axis=1))
     if len(some):

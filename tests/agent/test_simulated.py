@@ -8,7 +8,7 @@ from agent.reading import SourceError
 from agent.sources.simulated import Simulated, parse_spec
 from agent.sources.simulated.archetypes import ARCHETYPES, BY_NAME
 from agent.sources.simulated.schedule import faults_between, jobs_between, outages_between
-from agent.sources.simulated.signal import Signal, filled, shares
+from agent.sources.simulated.signal import Signal, filled, progress, shares
 from agent.sources.simulated.teams import MIXES, TEAMS
 from agent.sources.simulated.traits import HIGH, LOW, PAUSE, WARMUP, draw_traits
 from agent.sources.simulated.waves import bursts_of_hour, high_seconds, running_seconds, warped
@@ -218,7 +218,7 @@ def test_a_checkpoint_begins_with_the_transfer_and_ends_in_waiting():
         _signal("checkpoint_stall").traits, warmup_s=0.0, pause_every_s=100.0, pause_share=0.2, onset_s=4.0, jitter=0.0, duty=1.0
     )
 
-    found = [shares(traits, at_s, at_s + 1.0) for at_s in (79.0, 80.0, 83.0, 84.0, 99.0)]
+    found = [shares(progress(traits, at_s), progress(traits, at_s + 1.0)) for at_s in (79.0, 80.0, 83.0, 84.0, 99.0)]
 
     working, saving, waiting = (1.0, 0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 1.0, 0.0, 0.0)
     assert found == [pytest.approx(one) for one in (working, saving, saving, waiting, waiting)]

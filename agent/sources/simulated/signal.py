@@ -1,7 +1,7 @@
 """What one simulated job does to its GPUs, second by second."""
 
 from bisect import bisect_right
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 from agent.sources.simulated import waves
 from agent.sources.simulated.schedule import SimulatedJob
@@ -14,63 +14,77 @@ HOT_C, SAWTOOTH_C = 83.0, 4.0
 Shares = Tuple[Any, ...]  # of a time: at HIGH, LOW, PAUSE, ONSET, WARMUP; they sum to 1; floats or arrays
 
 
-def shares(traits: Traits, left_s: Any, right_s: Any, *, working: Any = None) -> Shares:
-    """Which parts of [left, right), seconds since the job's start, it spends at each level; for floats and arrays.
+class Progress(NamedTuple):
+    """How far a job is at some time: seconds of it by then, as the wall and as its own two clocks count; floats or arrays."""
+
+    at_s: Any
+    warm_s: Any
+    run_s: Any
+    step_clock_s: Any
+    high_s: Any
+    pause_clock_s: Any
+    unpaused_s: Any
+    begun_s: Any  # unpaused or at the onset of a pause
+
+
+def progress(traits: Traits, at_s: Any, *, is_settled: bool = False) -> Progress:
+    """How far the job is at_s seconds after its start; settled: only differences of times past its warm-up and before a hang matter."""
+    step_clock_s = high_s = at_s
+    if traits.duty < 1.0:
+        step_clock_s = waves.warped(at_s, period_s=traits.period_s, jitter=traits.jitter)
+        high_s = waves.high_seconds(step_clock_s, period_s=traits.period_s, duty=traits.duty)
+    pause_clock_s = unpaused_s = begun_s = at_s
+    if traits.pause_every_s < NO_PAUSES_S:
+        every_s, until = traits.pause_every_s, 1.0 - traits.pause_share
+        pause_clock_s = waves.warped(at_s - traits.warmup_s, period_s=every_s, jitter=traits.jitter)
+        unpaused_s = begun_s = waves.high_seconds(pause_clock_s, period_s=every_s, duty=until)
+        if traits.onset_s:
+            begun_s = waves.high_seconds(pause_clock_s, period_s=every_s, duty=min(1.0, until + traits.onset_s / every_s))
+    if is_settled:
+        return Progress(at_s, 0.0, at_s, step_clock_s, high_s, pause_clock_s, unpaused_s, begun_s)
+    run_s = waves.running_seconds(at_s, warmup_s=traits.warmup_s, hangs_after_s=traits.hangs_after_s)
+    warm_s = waves.larger(0.0, waves.smaller(at_s, traits.warmup_s))
+    return Progress(at_s, warm_s, run_s, step_clock_s, high_s, pause_clock_s, unpaused_s, begun_s)
+
+
+def shares(before: Progress, after: Progress, *, working: Any = None) -> Shares:
+    """Which parts of the time between two points a job spends at each level; for floats and arrays.
 
     The same for all its ranks: they wait for each other. Spans are meant to be short against a pause. `working` is the
     part of them inside a burst, for a job that works in bursts.
     """
-    length_s = right_s - left_s
-    warm_s = waves.smaller(right_s, traits.warmup_s) - waves.smaller(left_s, traits.warmup_s)
-    warming = waves.larger(warm_s, 0.0) / length_s
-    high = _high(traits, left_s, right_s)
+    warming = _part(before.warm_s, after.warm_s, before.at_s, after.at_s)
+    high = _part(before.high_s, after.high_s, before.step_clock_s, after.step_clock_s)
     if working is not None:
-        return working * high, working * (1.0 - high), 1.0 - warming - working, 0.0 * warming, warming
-    running = _grown(waves.running_seconds, left_s, right_s, warmup_s=traits.warmup_s, hangs_after_s=traits.hangs_after_s) / length_s
-    working, onset = _unpaused(traits, left_s - traits.warmup_s, right_s - traits.warmup_s)
-    busy = running * working
-    return busy * high, busy * (1.0 - high), 1.0 - warming - running * (working + onset), running * onset, warming
+        return working * high, working * (1.0 - high), 1.0 - warming - working, 0.0, warming
+    running = _part(before.run_s, after.run_s, before.at_s, after.at_s)
+    unpaused = running * _part(before.unpaused_s, after.unpaused_s, before.pause_clock_s, after.pause_clock_s)
+    begun = unpaused
+    if before.begun_s is not before.unpaused_s:
+        begun = running * _part(before.begun_s, after.begun_s, before.pause_clock_s, after.pause_clock_s)
+    return unpaused * high, unpaused * (1.0 - high), 1.0 - warming - begun, begun - unpaused, warming
 
 
-def _high(traits: Traits, left_s: Any, right_s: Any) -> Any:
-    if traits.duty == 1.0:
+def _part(before_s: Any, after_s: Any, clock_before_s: Any, clock_after_s: Any) -> Any:
+    """By how much a count of seconds grew for each second of a clock; 1 where it is that clock."""
+    if after_s is clock_after_s:
         return 1.0
-    return _wave(left_s, right_s, period_s=traits.period_s, duty=traits.duty, jitter=traits.jitter)
-
-
-def _unpaused(traits: Traits, left_s: Any, right_s: Any) -> Tuple[Any, Any]:
-    """Parts of a running time outside pauses and at their onset."""
-    if traits.pause_every_s == NO_PAUSES_S:
-        return 1.0, 0.0
-    every_s, until = traits.pause_every_s, 1.0 - traits.pause_share
-    working = _wave(left_s, right_s, period_s=every_s, duty=until, jitter=traits.jitter)
-    if not traits.onset_s:
-        return working, 0.0
-    begun = _wave(left_s, right_s, period_s=every_s, duty=min(1.0, until + traits.onset_s / every_s), jitter=traits.jitter)
-    return working, begun - working
-
-
-def _wave(left_s: Any, right_s: Any, *, period_s: float, duty: float, jitter: float) -> Any:
-    left_s = waves.warped(left_s, period_s=period_s, jitter=jitter)
-    right_s = waves.warped(right_s, period_s=period_s, jitter=jitter)
-    return _grown(waves.high_seconds, left_s, right_s, period_s=period_s, duty=duty) / (right_s - left_s)
-
-
-def _grown(seconds: Any, left_s: Any, right_s: Any, **given: float) -> Any:
-    return seconds(right_s, **given) - seconds(left_s, **given)
+    return (after_s - before_s) / (clock_after_s - clock_before_s)
 
 
 def throttled(traits: Traits, left_s: Any, right_s: Any) -> Any:
     """The part of [left, right), seconds since the job's start, for which a thermal limit holds the clock down."""
     if not traits.thermal_share:
         return 0.0 * left_s
-    return _wave(left_s, right_s, period_s=traits.thermal_period_s, duty=traits.thermal_share, jitter=traits.jitter)
+    left_s, right_s = (waves.warped(at_s, period_s=traits.thermal_period_s, jitter=traits.jitter) for at_s in (left_s, right_s))
+    done_s = [waves.high_seconds(at_s, period_s=traits.thermal_period_s, duty=traits.thermal_share) for at_s in (left_s, right_s)]
+    return (done_s[1] - done_s[0]) / (right_s - left_s)
 
 
 def hot_c(traits: Traits, at_s: Any) -> Any:
     """The temperature of a throttled GPU: a sawtooth below its peak, in step with the throttling."""
-    phase = waves.warped(at_s, period_s=traits.thermal_period_s, jitter=traits.jitter) / traits.thermal_period_s % 1.0
-    return traits.thermal_peak_c - SAWTOOTH_C * phase
+    turns = waves.warped(at_s, period_s=traits.thermal_period_s, jitter=traits.jitter) / traits.thermal_period_s
+    return traits.thermal_peak_c - SAWTOOTH_C * (turns - waves.rounds(turns))
 
 
 def filled(traits: Traits, at_s: Any) -> Any:
@@ -114,7 +128,8 @@ class Signal:
         working = None
         if self.traits.mean_gap_s:
             working = self._burst_s(max(start_s, self.start_s + self.traits.warmup_s), end_s) / (end_s - start_s)
-        return shares(self.traits, start_s - self.start_s, end_s - self.start_s, working=working)
+        before, after = (progress(self.traits, at_s - self.start_s) for at_s in (start_s, end_s))
+        return shares(before, after, working=working)
 
     def _burst_s(self, start_s: float, end_s: float) -> float:
         """Seconds of [start_s, end_s) inside bursts."""

@@ -8,6 +8,7 @@ import random
 from typing import Any, List, Tuple
 
 HOUR_S = 3600.0
+_WHOLES = 1.5 * 2.0**52  # a float so large has no digits after the point
 
 
 def smaller(left: Any, right: Any) -> Any:
@@ -20,10 +21,19 @@ def larger(left: Any, right: Any) -> Any:
     return 0.5 * (left + right + abs(left - right))
 
 
+def rounds(number: Any) -> Any:
+    """The number rounded down; at a whole number itself it may be one less, which the continuous waves here do not notice.
+
+    The floor division of arrays takes ten times as long.
+    """
+    return (number - 0.5 + _WHOLES) - _WHOLES
+
+
 def high_seconds(at_s: Any, *, period_s: float, duty: float) -> Any:
     """Seconds of [0, at_s) at the high level of a square wave that starts high."""
     high_s = period_s * duty
-    return (at_s // period_s) * high_s + smaller(at_s % period_s, high_s)
+    cycles = rounds(at_s / period_s)
+    return cycles * high_s + smaller(at_s - cycles * period_s, high_s)
 
 
 def warped(at_s: Any, *, period_s: float, jitter: float) -> Any:
@@ -32,8 +42,13 @@ def warped(at_s: Any, *, period_s: float, jitter: float) -> Any:
     Two slow triangle waves, so that it is a closed form; strictly growing for jitters below 0.7.
     """
     gain = jitter * 0.7  # two rates of 1 +- gain, one after the other: a coefficient of variation of about jitter
-    first_s, second_s = 5.3 * period_s, 13.7 * period_s
-    return at_s + gain * (first_s * abs((at_s / first_s) % 1.0 - 0.5) + second_s * abs((at_s / second_s) % 1.0 - 0.5))
+    return at_s + gain * (_triangle(at_s, 5.3 * period_s) + _triangle(at_s, 13.7 * period_s))
+
+
+def _triangle(at_s: Any, period_s: float) -> Any:
+    """A wave that falls and rises by one for each second."""
+    turns = at_s / period_s
+    return period_s * abs(turns - rounds(turns) - 0.5)
 
 
 def running_seconds(at_s: Any, *, warmup_s: float, hangs_after_s: float) -> Any:
@@ -43,8 +58,10 @@ def running_seconds(at_s: Any, *, warmup_s: float, hangs_after_s: float) -> Any:
 
 def noise(number: Any, salt: int) -> Any:
     """Between -1 and 1, scattered evenly over whole numbers: the same for the same number and salt."""
-    start = (number * 0.6180339887498949 + salt * 0.7548776662466927) % 1.0
-    return 2.0 * (start * (start + 91.7) * 1013.3 % 1.0) - 1.0
+    start = number * 0.6180339887498949 + salt * 0.7548776662466927
+    start = start - rounds(start)
+    scattered = start * (start + 91.7) * 1013.3
+    return 2.0 * (scattered - rounds(scattered)) - 1.0
 
 
 def demand(hour: int) -> float:
