@@ -3,7 +3,21 @@
 from django.urls import path
 from django.views.generic import RedirectView
 
-from fleetwatch.dashboard.views import charts, explain, jobs, machines, misc, overview, rates, reports, settings, status, waste, welcome
+from fleetwatch.dashboard.views import (
+    charts,
+    explain,
+    invoices,
+    jobs,
+    machines,
+    misc,
+    overview,
+    rates,
+    reports,
+    settings,
+    status,
+    waste,
+    welcome,
+)
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -21,6 +35,8 @@ urlpatterns = [
     path("reports/<int:pk>", reports.report, name="report"),
     path("reports/<int:pk>/print", reports.report_print, name="report_print"),
     path("reports/<int:pk>/<slug:name>", reports.report_file, name="report_file"),
+    path("reports/<slug:month>/invoice", invoices.invoice, name="invoice"),
+    path("reports/<slug:month>/invoice/<slug:action>", invoices.change, name="invoice_change"),
     path("reports/waste", RedirectView.as_view(pattern_name="waste", query_string=True)),
     path("explain", explain.explained, name="explain"),
     path("status", status.status, name="status"),

@@ -57,6 +57,6 @@ def _booked(each: InvoiceAdjustment) -> Shape:
         "invoice_of": each.month,
         "reason": each.reason,
         "booked_by": each.booked_by,
-        "cost_usd": f"{sum(parts.values(), NO_USD):f}",
+        "cost_usd": f"{each.amount_usd:f}",
         **{name: f"{amount:f}" for name, amount in parts.items()},
     }

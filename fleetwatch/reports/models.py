@@ -1,5 +1,7 @@
 """Reports that were computed: stored and never overwritten, so that what was sent can be read again. And the queue that computes them."""
 
+from decimal import Decimal
+
 from django.db import models
 from django.db.models import Q
 
@@ -138,3 +140,7 @@ class InvoiceAdjustment(models.Model):
             # read by: the month's reconciliation, for which booked counts as said
             models.Index(fields=["month"], name="invoice_booking_by_invoice"),
         ]
+
+    @property
+    def amount_usd(self) -> Decimal:
+        return self.hours_usd + self.unobserved_usd + self.rate_usd + self.other_usd

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from django.db import connection
-from django.db.models import Q, QuerySet
+from django.db.models import Max, Q, QuerySet
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import commitments, pricing
@@ -68,6 +68,29 @@ def booked_by_key(month: str) -> dict[str, tuple[str, Gap]]:
 def skus() -> dict[str, InvoiceSKU]:
     """What is known of providers' SKUs."""
     return {each.sku: each for each in InvoiceSKU.objects.select_related("gpu_model")}
+
+
+@dataclass(frozen=True, slots=True)
+class SKU:
+    """A SKU that the month's invoices bill, and what is known of it; `gpu_model` "" = nothing."""
+
+    sku: str
+    description: str
+    gpu_model: str
+    gpus_per_hour: int
+
+
+def billed_skus(month: str) -> list[SKU]:
+    """The SKUs of the month's invoices whose GPU model the file does not say, those that nobody named first, the dearest ahead."""
+    known = skus()
+    lines = InvoiceLine.objects.filter(invoice__month=month, gpu_model="").exclude(sku="")
+    rows = lines.values("sku").annotate(dearest=Max("amount"), told=Max("description")).order_by("-dearest", "sku")
+    found = [_sku(row["sku"], row["told"], known.get(row["sku"])) for row in rows]
+    return sorted(found, key=lambda each: bool(each.gpu_model))
+
+
+def _sku(sku: str, description: str, known: InvoiceSKU | None) -> SKU:
+    return SKU(sku, description, known.gpu_model.name if known else "", known.gpus_per_hour if known else 1)
 
 
 def _bills(invoices: Iterable[Invoice]) -> list[Bill]:

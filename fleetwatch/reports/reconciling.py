@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from fleetwatch.costs.pricing import HOUR_MS
 from fleetwatch.costs.pricing import lines as in_steps
 from fleetwatch.reports.gaps import ZERO, Billed, Counted, Gap, Missing, explain
 
@@ -57,6 +58,11 @@ class Line:
     ledger_usd: Decimal
     gap: Gap
     open: Gap
+
+    @property
+    def billed_ms(self) -> int | None:
+        """The billed GPU time; None = not by the hour."""
+        return None if self.gpu_hours is None else round(self.gpu_hours * HOUR_MS)
 
     @property
     def is_open(self) -> bool:

@@ -38,6 +38,12 @@ def money(amount: Decimal | None) -> dict[str, str]:
 
 
 @register.inclusion_tag("dashboard/_number.html")
+def amount(value: Decimal | None) -> dict[str, str]:
+    """Dollars of a statement, to the cent, the exact amount on hover."""
+    return {"text": numbers.cents(value), "exact": numbers.usd_exact(value)}
+
+
+@register.inclusion_tag("dashboard/_number.html")
 def hours(gpu_ms: int | None) -> dict[str, str]:
     """GPU-hours, the exact value on hover."""
     return {"text": numbers.gpu_hours(gpu_ms), "exact": numbers.gpu_hours_exact(gpu_ms)}

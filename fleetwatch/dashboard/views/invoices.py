@@ -1,0 +1,160 @@
+"""A month's invoice beside the ledger: everybody reads it; admins import it, say what SKUs are, book and withdraw."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from fleetwatch.accounts.models import User
+from fleetwatch.accounts.permissions import admin_required, can_administer
+from fleetwatch.dashboard import numbers
+from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.inventory.models import GPUModel
+from fleetwatch.lib.csv_rows import RefusedError
+from fleetwatch.reports import bookings, invoices, reconciliation
+from fleetwatch.reports.invoice_csv import COLUMNS, FOCUS_READ, MAX_BYTES, MAX_GPUS, MAX_ROWS
+from fleetwatch.reports.invoices import InvoiceError
+from fleetwatch.reports.models import Invoice, InvoiceAdjustment
+
+MAX_LINES = 200  # shown, with their forms
+LARGEST_ID = 2**63 - 1
+
+
+@require_GET
+@login_required
+@never_cache
+def invoice(request: HttpRequest, month: str) -> HttpResponse:
+    return _page(request, month)
+
+
+@require_POST
+@admin_required
+@never_cache
+def change(request: HttpRequest, month: str, action: str) -> HttpResponse:
+    """One change; what can't be taken comes back with the page and what was sent."""
+    if action not in _CHANGES:
+        raise Http404(action)
+    asked = _Asked(request, month, cast("User", request.user).get_username(), read_period(request))
+    try:
+        messages.success(request, _CHANGES[action](asked))
+    except RefusedError as error:
+        return _page(request, month, status=422, faults=error.faults)
+    except InvoiceError as error:
+        return _page(request, month, status=422, action=action, errors={error.field: str(error)}, sent=request.POST)
+    return redirect("invoice", month)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A form as it was sent, for which month, by whom and when."""
+
+    request: HttpRequest
+    month: str
+    by: str
+    period: Period
+
+    def text(self, name: str) -> str:
+        return self.request.POST.get(name, "").strip()
+
+    def id(self) -> int:
+        """The row's number; 0 (which no row has) where none was sent."""
+        text = self.text("id")
+        return min(int(text[:20]), LARGEST_ID) if text.isascii() and text.isdecimal() else 0
+
+
+def _import(asked: _Asked) -> str:
+    file = asked.request.FILES.get("file")
+    if file is None:
+        raise InvoiceError("Which file is it? A CSV file, please.", field="file")
+    done = invoices.import_invoice(
+        bytes(file.read(MAX_BYTES + 1)),
+        asked.month,
+        now=asked.period.now,
+        by=asked.by,
+        file_name=file.name or "",
+        replace=asked.text("replace") == "on",
+    )
+    if not done.is_new:
+        return "This very file stands already."
+    return f"{'Replaced' if done.replaced else 'Imported'}: {done.rows:,} rows, {numbers.cents(done.usd)}."
+
+
+def _remove(asked: _Asked) -> str:
+    invoices.remove_invoice(get_object_or_404(Invoice, pk=asked.id(), month=asked.month), by=asked.by)
+    return "The invoice was removed."
+
+
+def _sku(asked: _Asked) -> str:
+    name, gpus = asked.text("gpu_model"), asked.text("gpus")
+    model = GPUModel.objects.filter(name=name).first() if name else None
+    if name and model is None:
+        raise InvoiceError("Choose a GPU model, please.", field="sku")
+    if not gpus.isascii() or not gpus.isdecimal():
+        raise InvoiceError(f"One hour is of 1 to {MAX_GPUS:,} GPUs.", field="gpus")
+    invoices.set_sku(asked.text("sku"), model, gpus_per_hour=int(gpus[:9]), by=asked.by)
+    return f"{asked.text('sku')} is {gpus} × {name}." if model else f"{asked.text('sku')} is no GPU of ours."
+
+
+def _book(asked: _Asked) -> str:
+    made = bookings.book(
+        asked.month,
+        asked.request.POST.getlist("line"),
+        seen=asked.text("seen"),
+        reason=asked.text("reason"),
+        by=asked.by,
+        now=asked.period.now,
+    )
+    lines = f"{len(made)} line{'' if len(made) == 1 else 's'}"
+    return f"Booked {lines} in the report of {made[0].booked_in}: compute it now, or it comes with the next one."
+
+
+def _withdraw(asked: _Asked) -> str:
+    bookings.withdraw(get_object_or_404(InvoiceAdjustment, pk=asked.id(), month=asked.month), by=asked.by, now=asked.period.now)
+    return "The booking was withdrawn; it stays readable here."
+
+
+_CHANGES: dict[str, Callable[[_Asked], str]] = {"import": _import, "remove": _remove, "sku": _sku, "book": _book, "withdraw": _withdraw}
+
+
+def _page(
+    request: HttpRequest,
+    month: str,
+    *,
+    status: int = 200,
+    action: str = "",
+    errors: Mapping[str, str] | None = None,
+    sent: Mapping[str, str] | None = None,
+    faults: Any = (),
+) -> HttpResponse:
+    period = read_period(request)
+    try:
+        found = reconciliation.reconciliation(month, now=period.now)
+    except ValueError as error:
+        raise Http404(str(error)) from error
+    context = {
+        "month": found.month,
+        "found": found,
+        "lines": found.lines[:MAX_LINES],
+        "left_off": max(0, len(found.lines) - MAX_LINES),
+        "can_book": any(line.is_open for line in found.lines[:MAX_LINES]),
+        "skus": reconciliation.billed_skus(month)[:MAX_LINES],
+        "gpu_models": GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name"),
+        "bookings": reconciliation.bookings(month)[:MAX_LINES],
+        "is_admin": can_administer(request.user),
+        "columns": COLUMNS,
+        "focus_columns": FOCUS_READ,
+        "max_bytes": MAX_BYTES,
+        "max_rows": MAX_ROWS,
+        "action": action,
+        "errors": errors or {},
+        "sent": sent or {},
+        "ticked": request.POST.getlist("line") if action == "book" else [],
+        "faults": faults,
+    }
+    return render(request, "dashboard/invoice.html", period.context("reports", **context), status=status)

@@ -1,0 +1,136 @@
+"""The invoice page: everybody reads it, admins import, map, book and withdraw."""
+
+from datetime import UTC, datetime
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+
+from fleetwatch.ledger.models import ClosedMonth
+from fleetwatch.reports.invoice_csv import MAX_BYTES
+from fleetwatch.reports.models import Invoice, InvoiceAdjustment, InvoiceSKU
+from tests.dashboard import factories
+
+pytestmark = pytest.mark.django_db
+PAGE = "/reports/2026-11/invoice"
+ACTIONS = ["import", "remove", "sku", "book", "withdraw"]
+FILE = b"sku,gpu_hours,amount\np5,1,3\n<b>disk,,1\n"
+
+
+def text_of(response):
+    return response.content.decode()
+
+
+@pytest.fixture
+def fleet():
+    """One held GPU-hour of November at $2."""
+    gpu = factories.gpu(factories.node())
+    factories.rate("2.00")
+    factories.entry(gpu, hours_ago=48, held_by=factories.job()).save()
+
+
+def sent(admin, content=FILE, **fields):
+    return admin.post(f"{PAGE}/import", {"file": SimpleUploadedFile("aws <1>.csv", content)} | fields, follow=True)
+
+
+@pytest.mark.parametrize("path", [PAGE, *(f"{PAGE}/{action}" for action in ACTIONS)])
+def test_a_stranger_is_sent_to_the_log_in(client, path):
+    assert (client.get(path) if path == PAGE else client.post(path))["Location"].startswith("/accounts/login/")
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_viewer_reads_and_changes_nothing(viewer, action):
+    assert viewer.post(f"{PAGE}/{action}").status_code == 403
+    page = text_of(viewer.get(PAGE))
+    assert "No invoice for 2026-11 yet" in page
+    assert '<form class="form row' not in page
+
+
+@pytest.mark.parametrize("month", ["2026-12", "2026-13", "soon"])
+def test_a_month_that_is_none_is_not_found(viewer, month):
+    assert viewer.get(f"/reports/{month}/invoice").status_code == 404
+
+
+def test_an_invoice_is_imported_mapped_booked_and_the_booking_withdrawn(admin, fleet):
+    page = text_of(sent(admin))
+    assert "Imported: 2 rows, $4.00." in page
+    assert "&lt;b&gt;disk" in page
+    assert "<b>disk" not in page
+
+    mapped = admin.post(f"{PAGE}/sku", {"sku": "p5", "gpu_model": "H100 SXM", "gpus": "1"}, follow=True)
+    [line] = [line for line in mapped.context["lines"] if line.kind == "matched"]
+    assert line.open.rate_usd == 1
+    form = {"line": [line.key], "seen": mapped.context["found"].fingerprint, "reason": "checked"}
+    booked = admin.post(f"{PAGE}/book", form, follow=True)
+    booking = InvoiceAdjustment.objects.get()
+    assert (booking.amount_usd, booking.booked_by) == (1, "ann")
+    assert "Booked 1 line in the report of 2026-11" in text_of(booked)
+
+    withdrawn = admin.post(f"{PAGE}/withdraw", {"id": booking.pk}, follow=True)
+    assert "withdrawn by ann" in text_of(withdrawn)
+    admin.post(f"{PAGE}/sku", {"sku": "p5", "gpu_model": "", "gpus": "1"})
+    assert not InvoiceSKU.objects.exists()
+    admin.post(f"{PAGE}/remove", {"id": Invoice.objects.get().pk})
+    assert not Invoice.objects.exists()
+
+
+def test_another_file_replaces_only_when_that_is_said(admin, fleet):
+    sent(admin)
+
+    refused = sent(admin, b"sku,amount\np5,5\n")
+    assert refused.status_code == 422
+    assert "say that this one replaces it" in text_of(refused)
+    assert "Replaced: 1 rows" in text_of(sent(admin, b"sku,amount\np5,5\n", replace="on"))
+    assert "This very file stands already." in text_of(sent(admin, b"sku,amount\np5,5\n"))
+
+
+def test_what_is_wrong_in_a_file_is_told_by_line_and_field(admin):
+    response = sent(admin, b"sku,amount\np5,x\n")
+
+    assert response.status_code == 422
+    assert '<td class="num">2</td><td><code>amount</code></td>' in text_of(response)
+
+
+def test_a_file_that_is_too_large_is_refused(admin):
+    assert "larger than 20,000,000 bytes" in text_of(sent(admin, b"x" * (MAX_BYTES + 1)))
+
+
+def test_a_booking_without_a_reason_keeps_what_was_chosen(admin, fleet):
+    sent(admin, b"gpu_model,gpu_hours,amount\nH100 SXM,1,3\n")
+    found = admin.get(PAGE).context["found"]
+
+    response = admin.post(f"{PAGE}/book", {"line": [found.lines[0].key], "seen": found.fingerprint, "reason": " "})
+
+    assert response.status_code == 422
+    assert "Why is it booked?" in text_of(response)
+    assert f'value="{found.lines[0].key}" aria-label="Book H100 SXM" checked' in text_of(response)
+
+
+@pytest.mark.parametrize(
+    ("action", "form", "status"),
+    [
+        ("import", {}, 422),
+        ("sku", {"sku": "p5", "gpu_model": "moon", "gpus": "1"}, 422),
+        ("sku", {"sku": "", "gpu_model": "H100 SXM", "gpus": "1"}, 422),
+        ("sku", {"sku": "p5", "gpu_model": "H100 SXM", "gpus": "0"}, 422),
+        ("sku", {"sku": "p5", "gpu_model": "H100 SXM", "gpus": "²"}, 422),
+        ("book", {"reason": "x"}, 422),
+        ("remove", {"id": "9" * 30}, 404),
+        ("withdraw", {"id": "-1"}, 404),
+        ("explode", {}, 404),
+    ],
+)
+def test_what_cannot_be_done_is_said(admin, fleet, action, form, status):
+    assert admin.post(f"{PAGE}/{action}", form).status_code == status
+
+
+def test_a_closed_months_booking_stays(admin, fleet):
+    sent(admin, b"gpu_model,gpu_hours,amount\nH100 SXM,1,3\n")
+    found = admin.get(PAGE).context["found"]
+    admin.post(f"{PAGE}/book", {"line": [found.lines[0].key], "seen": found.fingerprint, "reason": "x"})
+    start, end = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
+    ClosedMonth.objects.create(month=start.date(), start=start, end=end, policy=factories.policy(), closed_at=end, closed_by="ann")
+
+    response = admin.post(f"{PAGE}/withdraw", {"id": InvoiceAdjustment.objects.get().pk})
+
+    assert response.status_code == 422
+    assert "2026-11 is closed" in text_of(response)
