@@ -64,8 +64,8 @@ class Activity:
 
 def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -> Activity:
     """What each window says; `idle_w` and `limit_w` per window, NaN where the model is not known."""
-    fraction, fraction_signal = _active_fraction(windows)
-    peak, peak_signal = _activity_maximum(windows)
+    fraction, fraction_signal = _first_read(windows, FRACTIONS)
+    peak, peak_signal = _first_read(windows, MAXIMA)
     readable = ~np.isnan(fraction) | (peak <= policy.quiet_max)
     power_ratio = _power_ratio(column(windows, "power_w"), idle_w=idle_w, limit_w=limit_w)
     phantom = _phantom(windows, policy)
@@ -152,38 +152,30 @@ def _told_active(acts: Activity, row: int, policy: Policy) -> list[str]:
     return words
 
 
-def _first_read(choices: list[tuple[Floats, int]]) -> tuple[Floats, Codes]:
-    value, signal = choices[-1][0], np.where(np.isnan(choices[-1][0]), 0, choices[-1][1])
-    for candidate, code in reversed(choices[:-1]):
-        is_read = ~np.isnan(candidate)
-        value, signal = np.where(is_read, candidate, value), np.where(is_read, code, signal)
-    return value, signal.astype(np.int8)
+ZERO_FRACTION = "util_zero_fraction"  # speaks as what it leaves of 1
+# column, and the number of its signal
+FRACTIONS = (("util_mean", 1), (ZERO_FRACTION, 1), ("gr_engine_active", 2), ("sm_active", 3), ("process_sm_ratio", 4))
+MAXIMA = (
+    ("util_max", 1), ("util_mean", 1), (ZERO_FRACTION, 1), ("gr_engine_active", 2),
+    ("sm_active_max", 3), ("sm_active", 3), ("process_sm_ratio", 4),
+)  # fmt: skip
 
 
-def _active_fraction(windows: Windows) -> tuple[Floats, Codes]:
-    return _first_read(
-        [
-            (column(windows, "util_mean"), 1),
-            (1.0 - column(windows, "util_zero_fraction"), 1),
-            (column(windows, "gr_engine_active"), 2),
-            (column(windows, "sm_active"), 3),
-            (column(windows, "process_sm_ratio"), 4),
-        ]
-    )
-
-
-def _activity_maximum(windows: Windows) -> tuple[Floats, Codes]:
-    return _first_read(
-        [
-            (column(windows, "util_max"), 1),
-            (column(windows, "util_mean"), 1),
-            (1.0 - column(windows, "util_zero_fraction"), 1),
-            (column(windows, "gr_engine_active"), 2),
-            (column(windows, "sm_active_max"), 3),
-            (column(windows, "sm_active"), 3),
-            (column(windows, "process_sm_ratio"), 4),
-        ]
-    )
+def _first_read(windows: Windows, choices: tuple[tuple[str, int], ...]) -> tuple[Floats, Codes]:
+    """Of each window the first of the columns that was read, and its signal; NaN and 0 where none was."""
+    count = len(windows.gpu_id)
+    value, signal = np.full(count, np.nan), np.zeros(count, dtype=np.int8)
+    open_rows = np.arange(count)
+    for name, code in choices:
+        if name not in windows.columns or len(open_rows) == 0:
+            continue
+        told = windows.columns[name][open_rows]
+        is_read = ~np.isnan(told)
+        rows = open_rows[is_read]
+        value[rows] = 1.0 - told[is_read] if name == ZERO_FRACTION else told[is_read]
+        signal[rows] = code
+        open_rows = open_rows[~is_read]
+    return value, signal
 
 
 def _unseen(windows: Windows, readable: Mask, policy: Policy) -> Codes:
@@ -207,7 +199,8 @@ def _contradicted(windows: Windows, power_ratio: Floats, policy: Policy) -> Mask
     """Something else shows work. NaN compares false: what was not read never contradicts."""
     found = power_ratio > policy.contradiction_power_ratio
     for name, threshold in CONTRADICTIONS:
-        found |= column(windows, name) > getattr(policy, threshold)
+        if name in windows.columns:
+            found |= windows.columns[name] > getattr(policy, threshold)
     return np.asarray(found)
 
 
@@ -266,6 +259,8 @@ def _holds(windows: Windows, policy: Policy) -> tuple[Codes, Codes]:
 
 def per_window(gpu_id: Ints, values: dict[int, float | None]) -> Floats:
     """A value per window from one per GPU; NaN where it is not known."""
-    ids, inverse = np.unique(gpu_id, return_inverse=True)
-    by_gpu = np.array([np.nan if (known := values.get(int(one))) is None else known for one in ids], dtype=np.float64)
-    return by_gpu[inverse] if len(ids) else np.zeros(0)
+    ids = np.array(sorted(values), dtype=np.int64)
+    by_gpu = np.array([*(values[one] for one in ids.tolist()), None], dtype=np.float64)  # makes None NaN
+    place = np.searchsorted(ids, gpu_id)
+    is_known = np.append(ids, -1)[place] == gpu_id
+    return np.where(is_known, by_gpu[place], np.nan)

@@ -9,7 +9,6 @@ import numpy as np
 
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger import activity, lanes, plan, reading, states
-from fleetwatch.ledger.activity import EFFICIENCY_SOURCES, SIGNALS
 from fleetwatch.ledger.facts import COLUMNS, Windows
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.ledger.models import Policy as PolicyRow
@@ -134,17 +133,16 @@ def _stretches(judged: Judged, within: tuple[int, int], version: int) -> Iterato
 
 def _parts(judged: Judged) -> dict[int, list[Part]]:
     """Atom -> what the tally counts of it."""
-    tally, labels = judged.tally, list(judged.tally.labels)
+    tally = judged.tally
     found: dict[int, list[Part]] = defaultdict(list)
-    pieces = zip(tally.atom, tally.label, tally.signal, tally.source, tally.gpu_ms, strict=True)
-    for atom, label, signal, source, gpu_ms in pieces:
-        for at, number, by, how, ms in zip(*(column.tolist() for column in (atom, label, signal, source, gpu_ms)), strict=True):
-            found[at].append(_part(labels[number], by, how, ms))
+    for atom, kind, gpu_ms in zip(tally.atom, tally.kind, tally.gpu_ms, strict=True):
+        for at, number, ms in zip(*(column.tolist() for column in (atom, kind, gpu_ms)), strict=True):
+            found[at].append(_part(*tally.told(number), ms))
     return found
 
 
-def _part(label: Label, signal: int, source: int, gpu_ms: int) -> Part:
-    return Part(label.state, label.kind, label.reason, label.tier, SIGNALS[signal], EFFICIENCY_SOURCES[source], gpu_ms)
+def _part(label: Label, signal: str, source: str, gpu_ms: int) -> Part:
+    return Part(label.state, label.kind, label.reason, label.tier, signal, source, gpu_ms)
 
 
 def _values(windows: Windows, row: int) -> dict[str, float]:

@@ -7,12 +7,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.ledger.policy import Policy
+from fleetwatch.ledger.policy import STATES, Policy
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Spans = Sequence[tuple[int, int]]
+
+NOBODY = -1  # no job's id
 
 SCHEDULERS = ("slurm", "kubernetes", "declared")
 
@@ -144,14 +146,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class RunParts:
-    """Parts of runs of one GPU and holder, each within one cut, in order of time: one value per part.
+    """Parts of runs, each within one cut: one value per part; those of one GPU and holder in order of time.
 
-    `condition` is a position in CONDITIONS. `continues`: it goes on from the part before it of the
-    same condition. `figures`: per column of the windows, ms in which it was read and the sum of value x ms.
+    `job_id` is NOBODY where no job holds it; `condition` a position in CONDITIONS. `continues`: it goes on from the
+    part before it of the same GPU, holder and condition. `figures`: per column of the windows, ms in which it was
+    read and the sum of value x ms.
     """
 
-    gpu_id: int
-    job_id: int | None
+    gpu_id: Ints
+    job_id: Ints
     condition: Ints
     start_ms: Ints
     end_ms: Ints
@@ -162,8 +165,8 @@ class RunParts:
     def where(self, keep: Mask) -> "RunParts":
         """These parts alone."""
         return RunParts(
-            gpu_id=self.gpu_id,
-            job_id=self.job_id,
+            gpu_id=self.gpu_id[keep],
+            job_id=self.job_id[keep],
             condition=self.condition[keep],
             start_ms=self.start_ms[keep],
             end_ms=self.end_ms[keep],
@@ -172,13 +175,24 @@ class RunParts:
             figures={name: values[keep] for name, values in self.figures.items()},
         )
 
+    @classmethod
+    def joined(cls, lanes: Sequence["RunParts"]) -> "RunParts":
+        """The parts of all lanes, one after the other."""
+        if not lanes:
+            none = np.zeros(0, dtype=np.int64)
+            return cls(none, none, none, none, none, none == 0, np.zeros((0, len(STATES)), dtype=np.int64), {})
+        names = ("gpu_id", "job_id", "condition", "start_ms", "end_ms", "continues", "state_ms")
+        columns = {name: np.concatenate([getattr(lane, name) for lane in lanes]) for name in names}
+        figures = {name: np.concatenate([lane.figures[name] for lane in lanes]) for name in lanes[0].figures}
+        return cls(**columns, figures=figures)
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """What the ledger says of one node's GPUs in the cuts that were asked for."""
 
     entries: list[Entry]
-    parts: list[RunParts]
+    parts: RunParts
 
 
 def column(windows: Windows, name: str) -> Floats:

@@ -82,11 +82,10 @@ def members(question: Question, acts: Activity) -> Iterator[Member]:
 def _pieces(question: Question, acts: Activity) -> dict[int, Pieces]:
     """Of each GPU the spans that its windows speak for."""
     found = question.windows
-    rank = windows.precedence(found, readable=acts.readable)
     order = np.argsort(found.gpu_id, kind="stable")
     ids, first = np.unique(found.gpu_id[order], return_index=True)
     rows = np.split(order, first[1:]) if len(ids) else []
-    return {int(gpu_id): windows.resolve(found, rows=part, rank=rank) for gpu_id, part in zip(ids, rows, strict=True)}
+    return {int(gpu_id): windows.resolve(found, rows=part, readable=acts.readable) for gpu_id, part in zip(ids, rows, strict=True)}
 
 
 NO_PIECES = Pieces(*(np.zeros(0, dtype=np.int64),) * 3)

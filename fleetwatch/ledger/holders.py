@@ -19,23 +19,23 @@ WITHIN, GAP, IDLE_FIRST = 0, 1, 2
 
 def add_activity(tally: Tally, atom: Ints, *, holder: Holder, member: Member, found: QuietRuns, acts: Activity, policy: Policy) -> None:
     """Adds the holder's milliseconds of these observed atoms by what the GPU did in them."""
-    row, total = member.row[atom], holder.gpu_ms[atom]
-    run = found.run[atom]
-    is_quiet = acts.quiet[row]
-    rest = np.where(is_quiet, total, 0)
-    busy = np.flatnonzero(~is_quiet)
+    row, rest = member.row[atom], holder.gpu_ms[atom]
+    run, signals = found.run[atom], acts.signal[row]
+    busy = np.flatnonzero(~acts.quiet[row])
     if len(busy):
-        parts = _split(acts, row[busy], total[busy])
+        parts = _split(acts, row[busy], rest[busy])
         rest[busy] = parts[:, 3]
-        signal, source = acts.signal[row[busy]], acts.efficiency_source[row[busy]]
+        signal, source = signals[busy], acts.efficiency_source[row[busy]]
         spinning = Label("stalled", kind="spinning", tier=stalled_tier(holder.kind))
         _add(tally, atom[busy], tally.number(USEFUL), parts[:, 0], signal=signal, source=source)
         _add(tally, atom[busy], tally.number(UNDERUSED), parts[:, 1], signal=signal, source=source)
         _add(tally, atom[busy], tally.number(spinning), parts[:, 2], signal=signal)
-    starting = _starting_ms(atom, run, rest, member=member, found=found, grace_ms=policy.grace_ms(holder.kind))
     number = _rest_labels(tally, run, row, holder=holder, found=found, acts=acts)
-    _add(tally, atom, tally.number(STARTING_LABEL), starting, signal=acts.signal[row])
-    _add(tally, atom, number, rest - starting, signal=acts.signal[row])
+    if (found.verdict == STARTING).any():
+        starting = _starting_ms(atom, run, rest, member=member, found=found, grace_ms=policy.grace_ms(holder.kind))
+        rest -= starting
+        _add(tally, atom, tally.number(STARTING_LABEL), starting, signal=signals)
+    _add(tally, atom, number, rest, signal=signals)
 
 
 def stalled_tier(kind: str) -> str:
@@ -47,14 +47,12 @@ def _split(acts: Activity, row: Ints, total: Ints) -> Ints:
     """Cells x (useful, underused, spinning, inactive) in whole milliseconds."""
     spinning, working, efficiency = acts.spinning[row], acts.working[row], acts.efficiency[row]
     useful = working * efficiency
-    weights: Floats = np.stack([useful, working - useful, spinning, np.maximum(1.0 - spinning - working, 0.0)], axis=1)
-    return largest_remainder(total, weights)
+    weights: Floats = np.stack([useful, working - useful, spinning, np.maximum(1.0 - spinning - working, 0.0)])
+    return largest_remainder(total, weights.T)
 
 
 def _starting_ms(atom: Ints, run: Ints, rest: Ints, *, member: Member, found: QuietRuns, grace_ms: int) -> Ints:
     """How much of the rest is `starting`: in a run that starts, the time up to the grace."""
-    if not len(found.verdict) or not (found.verdict == STARTING).any():
-        return np.zeros(len(atom), dtype=np.int64)
     number = np.maximum(run, 0)
     is_starting = (run >= 0) & (found.verdict[number] == STARTING)
     start, length = member.atoms.start_ms[atom], member.atoms.length_ms[atom]
@@ -79,5 +77,7 @@ def _add(
     tally: Tally, atom: Ints, number: int | Ints, gpu_ms: Ints, *, signal: NDArray[np.int8], source: NDArray[np.int8] | None = None
 ) -> None:
     keep = np.flatnonzero(gpu_ms)
-    numbers = np.full(len(atom), number, dtype=np.int64) if isinstance(number, int) else number
-    tally.add(atom[keep], numbers[keep], gpu_ms[keep], signal=signal[keep], source=None if source is None else source[keep])
+    if len(keep) == 0:
+        return
+    numbers = np.full(len(keep), number, dtype=np.int64) if isinstance(number, int) else number[keep]
+    tally.add(atom[keep], numbers, gpu_ms[keep], signal=signal[keep], source=None if source is None else source[keep])

@@ -50,13 +50,22 @@ def told(found: QuietRuns, run: int, kind: str, policy: Policy) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One holder's view of its GPU: a code per atom, and the window length that speaks at each atom (0: none)."""
+    """One holder's view of its GPU: a code per atom, and the window length that speaks at each atom (0: none).
+
+    `closed`: the codes with every gap that no run continues across turned into a barrier.
+    """
 
     atoms: Atoms
     code: Codes
+    closed: Codes
     own: Mask
     window_ms: Ints
     kind: str
+
+
+def lane(atoms: Atoms, code: Codes, *, own: Mask, window_ms: Ints, kind: str, policy: Policy) -> Lane:
+    """The lane of these codes."""
+    return Lane(atoms, code, _close_long_gaps(atoms, code, window_ms, policy), own, window_ms, kind)
 
 
 def next_known(is_gap: Mask) -> Ints:
@@ -70,19 +79,19 @@ def previous_known(is_gap: Mask) -> Ints:
     return np.maximum.accumulate(np.where(is_gap, -1, np.arange(len(is_gap))))
 
 
-def close_long_gaps(lane: Lane, policy: Policy) -> Codes:
-    """The codes with every gap that no run continues across turned into a barrier."""
-    gaps = np.flatnonzero(lane.code == GAP)
-    code = lane.code.copy()
+def _close_long_gaps(atoms: Atoms, code: Codes, window_ms: Ints, policy: Policy) -> Codes:
+    is_gap = code == GAP
+    gaps = np.flatnonzero(is_gap)
     if len(gaps) == 0:
         return code
-    before, after = previous_known(lane.code == GAP)[gaps], next_known(lane.code == GAP)[gaps]
+    before, after = previous_known(is_gap)[gaps], next_known(is_gap)[gaps]
     count = len(code)
     is_open = (before < 0) | (after >= count)
-    gap_ms = lane.atoms.start_ms[np.minimum(after, count - 1)] - lane.atoms.end_ms[np.maximum(before, 0)]
-    too_long = gap_ms > policy.bridge_windows * lane.window_ms[np.maximum(before, 0)]
-    code[gaps[is_open | too_long]] = BARRIER
-    return code
+    gap_ms = atoms.start_ms[np.minimum(after, count - 1)] - atoms.end_ms[np.maximum(before, 0)]
+    too_long = gap_ms > policy.bridge_windows * window_ms[np.maximum(before, 0)]
+    closed = code.copy()
+    closed[gaps[is_open | too_long]] = BARRIER
+    return closed
 
 
 def quiet_runs(lane: Lane, *, spans: list[tuple[int, int]], first_ms: int, live_end_ms: int | None, policy: Policy) -> QuietRuns:
@@ -92,7 +101,7 @@ def quiet_runs(lane: Lane, *, spans: list[tuple[int, int]], first_ms: int, live_
     not before `first_ms` (capacity) is an observed allocation start. `live_end_ms`:
     where telemetry ends for now; None when the capacity has ended for good.
     """
-    atoms, code = lane.atoms, close_long_gaps(lane, policy)
+    atoms, code = lane.atoms, lane.closed
     quiet = np.flatnonzero(code == QUIET)
     run = np.full(len(code), -1, dtype=np.int64)
     if len(quiet) == 0:

@@ -77,7 +77,7 @@ def ended_by_activity(outage: Outage, *, gpu: Capacity, found: Windows, policy: 
     if outage.is_drain or len(rows) == 0:
         return outage
     acts = activity.read(found, idle_w=_one(found, gpu.idle_w), limit_w=_one(found, gpu.limit_w), policy=policy)
-    pieces = windows.resolve(found, rows=rows, rank=windows.precedence(found, readable=acts.readable))
+    pieces = windows.resolve(found, rows=rows, readable=acts.readable)
     row = pieces.row
     is_active = (acts.unseen[row] == 0) & (acts.working[row] > policy.blip_max)
     start = _first_long_stretch(

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fleetwatch.ledger import lanes
-from fleetwatch.ledger.facts import Floats, Ints, Mask, RunParts
-from fleetwatch.ledger.policy import CONDITIONS, Policy
+from fleetwatch.ledger.facts import NOBODY, Floats, Ints, Mask, RunParts
+from fleetwatch.ledger.policy import CONDITIONS
 from fleetwatch.ledger.tally import Tally, figure_sums
 
 CONDITION_NUMBER = {condition: number for number, condition in enumerate(CONDITIONS)}
@@ -22,30 +22,36 @@ class Conditions:
     joins_previous: Mask
 
 
-def bridge(lane: lanes.Lane, number: Ints, run: Ints, policy: Policy) -> Conditions:
+def bridge(lane: lanes.Lane, number: Ints, run: Ints) -> Conditions:
     """Conditions with short gaps given to the run around them, as `number` says of the other atoms (UNSEEN: a gap)."""
-    atoms, count = lane.atoms, len(number)
-    closed = lanes.close_long_gaps(lane, policy)
-    before, after = lanes.previous_known(lane.code == lanes.GAP), lanes.next_known(lane.code == lanes.GAP)
-    left, right = number[np.maximum(before, 0)], number[np.minimum(after, count - 1)]
-    is_bridged = (number == UNSEEN) & (closed == lanes.GAP) & (left == right) & (run < 0)
-    quiet = CONDITION_NUMBER["quiet"]
-    # a quiet run's own gaps carry its number already; others of quiet time lie between two runs
-    is_bridged &= left != quiet
-    number = np.where(is_bridged, left, number)
-    number = np.where((number == UNSEEN) & (run >= 0), quiet, number)
-    number = np.where(number == UNSEEN, CONDITION_NUMBER["unobserved"], number)
+    number = _over_gaps(lane, number, run)
     own = np.flatnonzero(lane.own)
-    joins = np.zeros(count, dtype=bool)
+    joins = np.zeros(len(number), dtype=bool)
     if len(own) > 1:
         earlier, later = own[:-1], own[1:]
-        touches = atoms.end_ms[earlier] == atoms.start_ms[later]
-        # a hole in the hold itself: joined when all of it is a short gap
-        holes = np.cumsum(closed != lanes.GAP)
-        is_short = (holes[later - 1] - holes[earlier] == 0) & (later - earlier > 1)
-        same = (number[earlier] == number[later]) & (run[earlier] == run[later])
-        joins[later] = same & (touches | is_short)
+        goes_on = lane.atoms.end_ms[earlier] == lane.atoms.start_ms[later]
+        if not goes_on.all():
+            # a hole in the hold itself: joined when all of it is a short gap
+            holes = np.cumsum(lane.closed != lanes.GAP)
+            goes_on |= (holes[later - 1] - holes[earlier] == 0) & (later - earlier > 1)
+        joins[later] = goes_on & (number[earlier] == number[later]) & (run[earlier] == run[later])
     return Conditions(number, run, joins)
+
+
+def _over_gaps(lane: lanes.Lane, number: Ints, run: Ints) -> Ints:
+    """The conditions with none of the lane's own left UNSEEN."""
+    unseen = np.flatnonzero((number == UNSEEN) & lane.own)
+    if len(unseen) == 0:
+        return number
+    is_gap = lane.code == lanes.GAP
+    before, after = lanes.previous_known(is_gap)[unseen], lanes.next_known(is_gap)[unseen]
+    left, right = number[np.maximum(before, 0)], number[np.minimum(after, len(number) - 1)]
+    quiet, nothing = CONDITION_NUMBER["quiet"], CONDITION_NUMBER["unobserved"]
+    # a quiet run's own gaps carry its number already; others of quiet time lie between two runs
+    is_bridged = (lane.closed[unseen] == lanes.GAP) & (left == right) & (left != quiet) & (left != UNSEEN)
+    told = number.copy()
+    told[unseen] = np.where(run[unseen] >= 0, quiet, np.where(is_bridged, left, nothing))
+    return told
 
 
 def parts(
@@ -67,8 +73,8 @@ def parts(
     state_ms = tally.state_ms(part_of_atom=part_of_atom, parts=len(starts))
     sums = figure_sums(starts, weights_ms=lane.atoms.length_ms[own], columns={name: values[own] for name, values in columns.items()})
     return RunParts(
-        gpu_id=gpu_id,
-        job_id=job_id,
+        gpu_id=np.full(len(starts), gpu_id, dtype=np.int64),
+        job_id=np.full(len(starts), NOBODY if job_id is None else job_id, dtype=np.int64),
         condition=number[starts],
         start_ms=lane.atoms.start_ms[own[starts]],
         end_ms=lane.atoms.end_ms[own[ends]],

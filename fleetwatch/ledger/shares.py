@@ -15,14 +15,18 @@ def largest_remainder(total: Ints, weights: Floats) -> Ints:
 
     What rounding down leaves goes to the largest remainders, of equal ones to the first column.
     """
-    exact = total[:, None] * weights
-    parts = np.floor(exact).astype(np.int64)
-    left = total - parts.sum(axis=1)
-    remainder = np.round(exact - parts, 6)  # equal shares stay equal: no tie is decided by the last bit
-    order = np.argsort(-remainder, axis=1, kind="stable")
-    place = np.empty_like(order)
-    np.put_along_axis(place, order, np.broadcast_to(np.arange(weights.shape[1]), order.shape), axis=1)
-    return np.asarray(parts + (place < left[:, None]))
+    exact = weights.T * total  # a column at a time: a few long rows are faster than many short ones
+    whole = np.floor(exact)
+    parts: Ints = whole.astype(np.int64)
+    left = total - parts.sum(axis=0)
+    remainder = np.round(exact - whole, 6)  # equal shares stay equal: no tie is decided by the last bit
+    place = np.zeros_like(parts)
+    for one in range(len(parts)):
+        for other in range(one + 1, len(parts)):
+            is_before = remainder[one] >= remainder[other]
+            place[other] += is_before
+            place[one] += ~is_before
+    return np.asarray((parts + (place < left)).T)
 
 
 def split_holders(total: Ints, *, holds: Sequence[Mask], shares: Sequence[Floats]) -> tuple[list[Ints], Ints]:

@@ -40,7 +40,7 @@ def judge(question: Question) -> Judgement:
     parts: list[RunParts] = []
     for judged in judged_lanes(question):
         _collect(judged, entries, parts)
-    return Judgement(entries, parts)
+    return Judgement(entries, RunParts.joined(parts))
 
 
 def judged_lanes(question: Question) -> Iterator["Judged"]:
@@ -117,9 +117,11 @@ class _Common:
 
 def _judge_member(one: _Member) -> Iterator["Judged"]:
     common = _common(one)
-    nobody, rest = _judge_nobody(one, common)
-    yield nobody
-    is_gap = (one.member.held == 0) & _unobserved(nobody.tally, len(rest))
+    rest, is_gap = one.member.rest_ms, np.zeros(len(one.member.rest_ms), dtype=bool)
+    if rest.any():
+        nobody = _judge_nobody(one, common)
+        yield nobody
+        is_gap = (one.member.held == 0) & _unobserved(nobody.tally, len(rest))
     before, after = lanes.previous_known(is_gap), lanes.next_known(is_gap)
     for holder in one.member.holders:
         own = np.flatnonzero(holder.held)
@@ -178,7 +180,7 @@ def _collect(judged: Judged, entries: list[Entry], parts: list[RunParts]) -> Non
     if not found:
         return
     entries += found
-    conditions = runs.bridge(judged.lane, judged.number, judged.found.run, one.question.policy)
+    conditions = runs.bridge(judged.lane, judged.number, judged.found.run)
     told = runs.parts(judged.lane, conditions, judged.tally, common.wanted, gpu_id=gpu_id, job_id=job_id, columns=common.columns)
     parts += [] if told is None else [told]
 
@@ -201,7 +203,7 @@ def _add_all(tally: Tally, common: _Common, atom: Ints, label: Label | Ints, gpu
     tally.add(atom[keep], numbers[keep], gpu_ms[atom[keep]])
 
 
-def _judge_nobody(one: _Member, common: _Common) -> tuple[Judged, Ints]:
+def _judge_nobody(one: _Member, common: _Common) -> Judged:
     """The time that nobody holds: unavailable, unobserved, orphaned or free."""
     member, tally = one.member, Tally()
     rest = member.rest_ms
@@ -215,8 +217,8 @@ def _judge_nobody(one: _Member, common: _Common) -> tuple[Judged, Ints]:
     for atom, numbers in zip(tally.context_atom, tally.context_label, strict=True):
         number[atom] = states[numbers]
     code = np.where(own, np.where(number == runs.UNSEEN, lanes.GAP, lanes.BUSY), lanes.BARRIER).astype(np.int8)
-    lane = lanes.Lane(member.atoms, code, own, common.window_ms, "")
-    return Judged(one, common, lane, tally, number, lanes.no_runs(len(rest)), None), rest
+    lane = lanes.lane(member.atoms, code, own=own, window_ms=common.window_ms, kind="", policy=one.question.policy)
+    return Judged(one, common, lane, tally, number, lanes.no_runs(len(rest)), None)
 
 
 def _add_unavailable(tally: Tally, common: _Common, own: Mask, gpu_ms: Ints) -> None:
@@ -262,7 +264,7 @@ def _judge_holder(one: _Member, common: _Common, holder: family.Holder, is_gap: 
     code[is_gap | (own & up & ~common.seen)] = lanes.GAP
     if len(acts.unseen):
         code[seen] = np.select([acts.quiet[at[seen]], acts.blip[at[seen]]], [lanes.QUIET, lanes.BLIP], lanes.BUSY)
-    lane = lanes.Lane(member.atoms, code, own, common.window_ms, holder.kind)
+    lane = lanes.lane(member.atoms, code, own=own, window_ms=common.window_ms, kind=holder.kind, policy=policy)
     found = lanes.quiet_runs(lane, spans=holder.spans, first_ms=member.first_ms, live_end_ms=member.live_end_ms, policy=policy)
     tally = Tally()
     _add_unavailable(tally, common, own & ~up, holder.gpu_ms)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from django.db import connection
 
-from fleetwatch.ledger.facts import Floats, Ints, Judgement
+from fleetwatch.ledger.facts import NOBODY, Floats, Ints, Judgement
 from fleetwatch.ledger.models import HOURS, Entry, Run
 from fleetwatch.ledger.policy import CONDITIONS, STATES
 from fleetwatch.ledger.reading import spans_of_hours
@@ -21,6 +21,7 @@ ENTRY_COLUMNS = (
 RUN_COLUMNS = ("gpu_id", "job_id", "condition", "start_ms", "end_ms", "continues", "state_ms", "figures")
 
 HOURS_PER_DELETE = 24
+NULL = "\\N"  # as COPY writes it
 
 # What is stored, as the lines that COPY writes: a line is compared as it is, and nothing is parsed. First its clock hour.
 _STORED_ENTRIES = """
@@ -97,22 +98,23 @@ def entry_lines(hours: Hours) -> Lines:
 def run_lines(judged: Judgement, *, within: Span) -> Lines:
     """Lines of RUN_COLUMNS by clock hour, of the parts that begin within the span."""
     hours: Lines = defaultdict(list)
-    low, high = within
-    for lane in judged.parts:
-        told = lane.where((lane.start_ms >= low) & (lane.start_ms < high))
-        head = f"{told.gpu_id}\t{_known(told.job_id)}\t"
-        parts = zip(
-            (told.start_ms // HOUR_MS * HOUR_MS).tolist(),
-            [CONDITIONS[number] for number in told.condition.tolist()],
-            told.start_ms.tolist(),
-            told.end_ms.tolist(),
-            told.continues.tolist(),
-            _states_json(told.state_ms),
-            _figures_json(told.figures),
-            strict=True,
-        )
-        for hour, condition, start, end, continues, states, figures in parts:
-            hours[hour].append(f"{head}{condition}\t{start}\t{end}\t{'t' if continues else 'f'}\t{states}\t{figures}")
+    told = judged.parts.where((judged.parts.start_ms >= within[0]) & (judged.parts.start_ms < within[1]))
+    if len(told.start_ms) == 0:
+        return hours
+    parts = zip(
+        (told.start_ms // HOUR_MS * HOUR_MS).tolist(),
+        told.gpu_id.tolist(),
+        np.where(told.job_id == NOBODY, NULL, told.job_id.astype(str)).tolist(),
+        np.array(CONDITIONS)[told.condition].tolist(),
+        told.start_ms.tolist(),
+        told.end_ms.tolist(),
+        np.where(told.continues, "t", "f").tolist(),
+        _states_json(told.state_ms),
+        _figures_json(told.figures),
+        strict=True,
+    )
+    for hour, gpu_id, job, condition, start, end, continues, states, figures in parts:
+        hours[hour].append(f"{gpu_id}\t{job}\t{condition}\t{start}\t{end}\t{continues}\t{states}\t{figures}")
     return hours
 
 
@@ -228,7 +230,7 @@ def _entry_line(row: Row, texts: dict[datetime, str]) -> str:
 
 def _known(value: float | None) -> str:
     """A number as Postgres writes it; None as COPY does."""
-    return "\\N" if value is None else repr(value).removesuffix(".0")
+    return NULL if value is None else repr(value).removesuffix(".0")
 
 
 def _states_json(state_ms: Ints) -> list[str]:

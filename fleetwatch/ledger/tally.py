@@ -12,6 +12,7 @@ from fleetwatch.ledger.policy import STATES
 
 STATE_NUMBER = {state: number for number, state in enumerate(STATES)}
 Codes = NDArray[np.int8]
+KINDS_OF_LABEL = len(SIGNALS) * len(EFFICIENCY_SOURCES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,7 @@ class Tally:
     """Judged milliseconds of one GPU and holder, collected piece by piece. `atom` is a position in its timeline."""
 
     atom: list[Ints] = field(default_factory=list)
-    label: list[Ints] = field(default_factory=list)
-    signal: list[Codes] = field(default_factory=list)
-    source: list[Codes] = field(default_factory=list)
+    kind: list[Ints] = field(default_factory=list)  # label, signal and efficiency source in one number: told() reads it
     gpu_ms: list[Ints] = field(default_factory=list)
     labels: dict[Label, int] = field(default_factory=dict)
     # every atom that was judged and its label, those outside the wanted time too: other lanes look at them
@@ -47,12 +46,14 @@ class Tally:
         if len(atom) == 0:
             return
         numbers = np.full(len(atom), self.number(label), dtype=np.int64) if isinstance(label, Label) else label
-        nothing = np.zeros(len(atom), dtype=np.int8)
+        kind = numbers * KINDS_OF_LABEL
+        if signal is not None:
+            kind += signal * np.int64(len(EFFICIENCY_SOURCES))
+        if source is not None:
+            kind += source
         self.atom.append(atom)
-        self.label.append(numbers)
+        self.kind.append(kind)
         self.gpu_ms.append(gpu_ms)
-        self.signal.append(nothing if signal is None else signal)
-        self.source.append(nothing if source is None else source)
 
     def entries(self, *, gpu_id: int, job_id: int | None, cut: Ints, cut_starts: Ints, joules_per_ms: Floats) -> list[Entry]:
         """One entry per cut and label; `cut` and `joules_per_ms` (NaN = not read) are per atom.
@@ -61,36 +62,34 @@ class Tally:
         """
         if not self.atom:
             return []
-        atom, gpu_ms = np.concatenate(self.atom), np.concatenate(self.gpu_ms)
+        atom, kind, gpu_ms = self._joined()
         rate = joules_per_ms[atom]
         is_read = ~np.isnan(rate)
-        sizes = (len(self.labels), len(SIGNALS), len(EFFICIENCY_SOURCES), 2)
-        first_cut = int(cut[atom].min())
-        key = cut[atom] - first_cut
-        parts: list[Ints] = [np.concatenate(self.label), np.concatenate(self.signal), np.concatenate(self.source), is_read.astype(np.int64)]
-        for size, part in zip(sizes, parts, strict=True):
-            key = key * size + part
+        kinds = len(self.labels) * KINDS_OF_LABEL
+        first_cut = int(cut[int(atom.min())])
+        starts = cut_starts[first_cut:].tolist()
+        key = (cut[atom] - first_cut) * kinds + kind
+        key += key
+        key += is_read
         milliseconds = np.bincount(key, weights=gpu_ms)
         joules = np.bincount(key, weights=np.where(is_read, rate, 0.0) * gpu_ms)
         found = np.flatnonzero(milliseconds)
-        labels = list(self.labels)
-        entries = []
+        entries: list[Entry] = []
+        told: dict[int, tuple[Label, str, str]] = {}
         for position in found.tolist():
             rest, has_energy = divmod(position, 2)
-            rest, source = divmod(rest, sizes[2])
-            rest, signal = divmod(rest, sizes[1])
-            at, label_number = divmod(rest, sizes[0])
-            label = labels[label_number]
+            at, number = divmod(rest, kinds)
+            label, signal, source = told.get(number) or told.setdefault(number, self.told(number))
             entries.append(
                 Entry(
                     gpu_id=gpu_id,
-                    cut_ms=int(cut_starts[at + first_cut]),
+                    cut_ms=starts[at],
                     job_id=job_id,
                     state=label.state,
                     kind=label.kind,
                     reason=label.reason,
-                    signal=SIGNALS[signal],
-                    efficiency_source=EFFICIENCY_SOURCES[source],
+                    signal=signal,
+                    efficiency_source=source,
                     tier=label.tier,
                     gpu_ms=int(milliseconds[position]),
                     energy_j=float(joules[position]) if has_energy else None,
@@ -98,16 +97,28 @@ class Tally:
             )
         return entries
 
+    def told(self, kind: int) -> tuple[Label, str, str]:
+        """The label, activity signal and efficiency source of a kind."""
+        number, rest = divmod(kind, KINDS_OF_LABEL)
+        signal, source = divmod(rest, len(EFFICIENCY_SOURCES))
+        return list(self.labels)[number], SIGNALS[signal], EFFICIENCY_SOURCES[source]
+
     def state_ms(self, *, part_of_atom: Ints, parts: int) -> Ints:
         """Milliseconds per part (rows) and state (columns, in the order of STATES); atoms in no part (-1) are left out."""
         if not self.atom:
             return np.zeros((parts, len(STATES)), dtype=np.int64)
-        state = np.array([STATE_NUMBER[label.state] for label in self.labels], dtype=np.int64)[np.concatenate(self.label)]
-        part = part_of_atom[np.concatenate(self.atom)]
-        inside = part >= 0
-        key = part[inside] * len(STATES) + state[inside]
-        sums = np.bincount(key, weights=np.concatenate(self.gpu_ms)[inside], minlength=parts * len(STATES))
-        return np.asarray(sums.astype(np.int64).reshape(parts, len(STATES)))
+        atom, kind, gpu_ms = self._joined()
+        states = np.array([STATE_NUMBER[label.state] for label in self.labels], dtype=np.int64).repeat(KINDS_OF_LABEL)
+        # one part more, for the atoms in none
+        key = part_of_atom[atom] * len(STATES) + states[kind] + len(STATES)
+        sums = np.bincount(key, weights=gpu_ms, minlength=(parts + 1) * len(STATES))
+        return np.asarray(sums[len(STATES) :].astype(np.int64).reshape(parts, len(STATES)))
+
+    def _joined(self) -> tuple[Ints, Ints, Ints]:
+        """The pieces as one; they are joined once, when all are there."""
+        if len(self.atom) > 1:
+            self.atom, self.kind, self.gpu_ms = ([np.concatenate(pieces)] for pieces in (self.atom, self.kind, self.gpu_ms))
+        return self.atom[0], self.kind[0], self.gpu_ms[0]
 
 
 def label_numbers(tally: Tally, labels: Sequence[Label], codes: NDArray[np.int64]) -> Ints:

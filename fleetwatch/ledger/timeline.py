@@ -54,10 +54,11 @@ def rows_at(atoms: Atoms, pieces: Pieces) -> Ints:
 
 def inside(atoms: Atoms, spans: Spans) -> Mask:
     """Which atoms lie in the spans (disjoint, ascending)."""
-    if not spans:
-        return np.zeros(len(atoms.start_ms), dtype=bool)
-    bounds = edges_of(spans)
-    return np.asarray(np.searchsorted(bounds, atoms.start_ms, side="right") % 2 == 1)
+    found = np.zeros(len(atoms.start_ms), dtype=bool)
+    bounds = np.searchsorted(atoms.start_ms, edges_of(spans)).tolist()
+    for first, last in zip(bounds[::2], bounds[1::2], strict=True):
+        found[first:last] = True
+    return found
 
 
 def scheduler_status(sources: Sequence[SourceReport]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:

@@ -16,28 +16,28 @@ class Pieces:
     row: Ints
 
 
-def precedence(windows: Windows, *, readable: Mask) -> Ints:
-    """A rank per window: where two cover a millisecond, the higher speaks.
+def precedence(windows: Windows, rows: Ints, *, readable: Mask) -> Ints:
+    """A rank per window of these rows: where two cover a millisecond, the higher speaks.
 
     A readable activity signal wins, then the higher observed fraction, then the later
     (boot_start_ms, sequence) (docs/wire.md); what is still equal is told apart by
     start and length, so that the order in which rows come decides nothing.
     """
-    length = windows.end_ms - windows.start_ms
-    fraction = np.minimum(windows.observed_ms / length, 1.0)
-    order = np.lexsort((windows.end_ms, windows.start_ms, windows.sequence, windows.boot_start_ms, fraction, readable))
+    start, end = windows.start_ms[rows], windows.end_ms[rows]
+    fraction = np.minimum(windows.observed_ms[rows] / (end - start), 1.0)
+    order = np.lexsort((end, start, windows.sequence[rows], windows.boot_start_ms[rows], fraction, readable[rows]))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return rank
 
 
-def resolve(windows: Windows, *, rows: Ints, rank: Ints) -> Pieces:
-    """The disjoint pieces of one GPU's windows (`rows` of the frame)."""
+def resolve(windows: Windows, *, rows: Ints, readable: Mask) -> Pieces:
+    """The disjoint pieces of one GPU's windows (`rows` of the frame); `readable` per window of the frame."""
     rows = rows[np.lexsort((windows.end_ms[rows], windows.start_ms[rows]))]
     start, end = windows.start_ms[rows], windows.end_ms[rows]
     if len(rows) < 2 or bool((end[:-1] <= start[1:]).all()):
         return Pieces(start, end, rows)
-    return _resolve_overlaps(start, end, rows=rows, rank=rank)
+    return _resolve_overlaps(start, end, rows=rows, rank=precedence(windows, rows, readable=readable))
 
 
 def _resolve_overlaps(start: Ints, end: Ints, *, rows: Ints, rank: Ints) -> Pieces:
@@ -45,7 +45,7 @@ def _resolve_overlaps(start: Ints, end: Ints, *, rows: Ints, rank: Ints) -> Piec
     low, high = np.searchsorted(edges, start), np.searchsorted(edges, end)
     owner = np.full(len(edges) - 1, -1, dtype=np.int64)
     # later writes win: ascending precedence, so each span keeps the highest that covers it
-    for position in np.argsort(rank[rows], kind="stable"):
+    for position in np.argsort(rank, kind="stable"):
         owner[low[position] : high[position]] = rows[position]
     # a window's neighbouring spans are one piece again: the edges of windows that lost cut nothing
     first = np.flatnonzero((owner != np.concatenate([[-2], owner[:-1]])) & (owner >= 0))

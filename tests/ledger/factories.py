@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fleetwatch.ledger import states
-from fleetwatch.ledger.facts import Capacity, Judgement, Outage, Question
+from fleetwatch.ledger.facts import NOBODY, Capacity, Judgement, Outage, Question
 from fleetwatch.ledger.policy import CONDITIONS, STATES, Policy
 
 HOUR = 3_600_000
@@ -167,21 +167,16 @@ class Part:
 
 
 def parts(judged: Judgement) -> list[Part]:
+    told = judged.parts
+    columns = (told.gpu_id, told.job_id, told.condition, told.start_ms, told.end_ms, told.continues, told.state_ms)
     return [
-        Part(
-            lane.gpu_id,
-            lane.job_id,
-            CONDITIONS[number],
-            start,
-            end,
-            continues,
-            {state: ms for state, ms in zip(STATES, told, strict=True) if ms},
-        )
-        for lane in judged.parts
-        for number, start, end, continues, told in zip(
-            *(column.tolist() for column in (lane.condition, lane.start_ms, lane.end_ms, lane.continues, lane.state_ms)), strict=True
-        )
+        Part(gpu, None if job == NOBODY else job, CONDITIONS[number], start, end, continues, _spent(state_ms))
+        for gpu, job, number, start, end, continues, state_ms in zip(*(column.tolist() for column in columns), strict=True)
     ]
+
+
+def _spent(state_ms: list[int]) -> dict[str, int]:
+    return {state: ms for state, ms in zip(STATES, state_ms, strict=True) if ms}
 
 
 def capacity(question: Question) -> dict[tuple[int, int], int]:

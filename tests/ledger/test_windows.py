@@ -11,8 +11,8 @@ from tests.ledger.factories import T0, Window, columns
 def spoken(found, readable=None):
     """(start, end, row) of the pieces, times from T0."""
     frame = columns(found)
-    rank = windows.precedence(frame, readable=np.ones(len(found), dtype=bool) if readable is None else np.array(readable))
-    pieces = windows.resolve(frame, rows=np.arange(len(found)), rank=rank)
+    is_readable = np.ones(len(found), dtype=bool) if readable is None else np.array(readable)
+    pieces = windows.resolve(frame, rows=np.arange(len(found)), readable=is_readable)
     return list(zip((pieces.start_ms - T0).tolist(), (pieces.end_ms - T0).tolist(), pieces.row.tolist(), strict=True))
 
 
