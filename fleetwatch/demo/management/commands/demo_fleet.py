@@ -24,6 +24,7 @@ from fleetwatch.operations.services import record_run
 
 MAX_GPUS, MAX_DAYS = 20_000, 400
 DAY = timedelta(days=1)
+DISTINCT = 128
 NO_LIMIT = 10**9
 
 
@@ -43,6 +44,12 @@ class Command(BaseCommand):
         )
         parser.add_argument("--ledger-days", type=int, default=0, help="days of ledger in all; those without windows are tiled")
         parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes (default: the cores, %(default)s)")
+        parser.add_argument(
+            "--distinct",
+            type=int,
+            default=DISTINCT,
+            help="nodes that are drawn; the others echo one of these with noise of their own, as days do the newest (default %(default)s)",
+        )
         parser.add_argument("--columns", default="", help="window columns to keep, with commas (default: all)")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -50,23 +57,23 @@ class Command(BaseCommand):
         now = timezone.now()
         end = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         columns = tuple(name for name in options["columns"].split(",") if name) or None
-        past = bulk.Past(Interval(end - options["days"] * DAY, end), end - options["fine_days"] * DAY, columns)
+        past = bulk.Past(Interval(end - options["days"] * DAY, end), options["fine_days"], columns)
+        groups = bulk.groups(fleet.nodes(options["gpus"]), options["distinct"])
         with record_run("demo.fleet") as did:
-            did |= self._tell(past, gpus=options["gpus"], workers=options["workers"], now=now)
+            did |= self._tell(groups, past, workers=options["workers"], now=now)
             did["hours"] = self._post(options["workers"], now)
             ensure_example_rates(now)
             did["tiled"] = self._tile(past, options["ledger_days"] - options["days"])
             did |= sum_days(now, NO_LIMIT)
         self.stdout.write(" ".join(f"{name}={count}" for name, count in did.items()))
 
-    def _tell(self, past: bulk.Past, *, gpus: int, workers: int, now: datetime) -> dict[str, int]:
-        members = fleet.nodes(gpus)
+    def _tell(self, groups: list[list[fleet.DemoNode]], past: bulk.Past, *, workers: int, now: datetime) -> dict[str, int]:
         told = bulk.Told()
-        for done, one in enumerate(_in_parallel(workers, [(_tell, (member, past, now)) for member in members]), 1):
+        for done, one in enumerate(_in_parallel(workers, [(_tell, (group, past, now)) for group in groups]), 1):
             told += one
-            if done % max(1, len(members) // 20) == 0:
-                self._say(f"told nodes={done}/{len(members)} windows={told.windows}")
-        return {"nodes": len(members), "windows": told.windows, "values": told.values}
+            if done % max(1, len(groups) // 20) == 0:
+                self._say(f"told groups={done}/{len(groups)} windows={told.windows}")
+        return {"nodes": sum(map(len, groups)), "windows": told.windows, "values": told.values}
 
     def _post(self, workers: int, now: datetime) -> int:
         hours = sum(_in_parallel(workers, [(_post, (now,))] * workers))
@@ -88,8 +95,8 @@ class Command(BaseCommand):
 def _check(options: dict[str, Any]) -> None:
     if not (1 <= options["gpus"] <= MAX_GPUS and 1 <= options["days"] <= MAX_DAYS and 0 <= options["ledger_days"] <= MAX_DAYS):
         raise CommandError(f"--gpus is 1 to {MAX_GPUS}, --days and --ledger-days at most {MAX_DAYS}")
-    if not 1 <= options["workers"] <= 64 or options["fine_days"] < 0:
-        raise CommandError("--workers is 1 to 64, --fine-days not below 0")
+    if not 1 <= options["workers"] <= 64 or options["fine_days"] < 0 or options["distinct"] < 1:
+        raise CommandError("--workers is 1 to 64, --fine-days not below 0, --distinct at least 1")
     if Node.objects.exists():
         raise CommandError("this hub has nodes already: a fleet for load tests belongs on an empty one (--data of another folder)")
     if options["ledger_days"] > options["days"] and str(zone()) != "UTC":
@@ -105,8 +112,8 @@ def _in_parallel(workers: int, calls: list[tuple[Any, tuple[Any, ...]]]) -> Iter
             yield future.result()
 
 
-def _tell(member: fleet.DemoNode, past: bulk.Past, now: datetime) -> bulk.Told:
-    return bulk.tell_node(member, past, received_at=now)
+def _tell(group: list[fleet.DemoNode], past: bulk.Past, now: datetime) -> bulk.Told:
+    return bulk.tell(group, past, received_at=now)
 
 
 def _post(now: datetime) -> int:

@@ -1,0 +1,290 @@
+"""A fleet's day in the store, its month in the ledger: bytes, questions, pages; beside VictoriaMetrics and Prometheus, and as it grows."""
+
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from benchmarks import questions
+from benchmarks.client import Reader, post_all
+from benchmarks.fleet import Fleet
+from benchmarks.peers import Peer, running_peers
+from benchmarks.questions import Day, Took
+from benchmarks.remote_write import http
+from benchmarks.servers import Hub, running_hub
+from benchmarks.tables import Goal, Size, Table
+
+ROUNDS = 5
+# GPUs, and whether the peers get the same
+QUICK = ((100, True), (1000, False))
+FULL = ((100, True), (1000, True), (10_000, False))
+HEAT, SERIES, WASTE = "heat map of utilisation, 24 h", "one GPU, all columns, 24 h", "waste by job, util < 5 %, from raw, 24 h"
+REPORT = "report of 30 days by team"
+OURS = "FleetWatch"
+WRITE_AT_ONCE = 4
+
+
+@dataclass
+class Measured:
+    """What one size of fleet showed."""
+
+    gpus: int
+    fill_s: float = 0.0
+    values: int = 0
+    bytes_per_value: dict[str, float] = field(default_factory=dict)
+    took: dict[tuple[str, str], Took] = field(default_factory=dict)  # (question, system)
+    deviations: dict[tuple[str, str], float] = field(default_factory=dict)
+    pages: dict[str, Took] = field(default_factory=dict)
+    post_cpu_s: float = 0.0
+
+    def of(self, question: str, system: str) -> Took:
+        return self.took.setdefault((question, system), Took())
+
+    def ratio(self, question: str, system: str) -> float | None:
+        """Our median by the system's; None when it was not asked."""
+        other = self.took.get((question, system))
+        return None if other is None else self.of(question, OURS).median_s / other.median_s
+
+
+def run(size: Size) -> list[Table]:
+    """Bytes of a value, questions and pages for a simulated fleet: its day of 10 s windows and its month of ledger."""
+    measured = [measure(gpus, with_peers=with_peers) for gpus, with_peers in (QUICK if size is Size.QUICK else FULL)]
+    return [
+        *(beside_peers(one) for one in measured if len(one.bytes_per_value) > 1),
+        pages_table(measured[-1] if measured[-1].gpus == 1000 else measured[1]),
+        growth(measured),
+    ]
+
+
+def measure(gpus: int, *, with_peers: bool) -> Measured:
+    """One size: everything is made, asked and thrown away."""
+    found = Measured(gpus)
+    fleet = Fleet(gpus)
+    with running_hub(with_web=True) as hub:
+        began = time.perf_counter()
+        fleet.fill(os.cpu_count() or 1)
+        found.fill_s = time.perf_counter() - began
+        found.values, stored = _stored()
+        found.bytes_per_value[OURS] = stored / found.values
+        if with_peers:
+            with running_peers() as peers:
+                _fill_peers(fleet, peers, found)
+                _ask(found, hub, questions.day_of(fleet.end), peers)
+        else:
+            _ask(found, hub, questions.day_of(fleet.end), [])
+        _open_pages(found, hub)
+        found.post_cpu_s = _post_again(hub, questions.day_of(fleet.end))
+    return found
+
+
+def _stored() -> tuple[int, int]:
+    """(values read, bytes on disk with index) of all sealed columns."""
+    from django.db import connection
+
+    from fleetwatch.operations.models import JobRun
+
+    with connection.cursor() as cursor:
+        cursor.execute("CHECKPOINT")
+        cursor.execute("SELECT pg_total_relation_size('telemetry_chunk')")
+        size = int(cursor.fetchone()[0])
+    return int(JobRun.objects.get(name="demo.fleet").did["values"]), size
+
+
+def _fill_peers(fleet: Fleet, peers: Sequence[Peer], found: Measured) -> None:
+    """Sends both the same samples; raises BenchError when one refuses."""
+    samples = holds = 0
+    for parts in fleet.slices():
+        for peer in peers:
+            requests = [http(peer.write_path, body) for body, _, _ in parts]
+            post_all(peer.port, [queue for at in range(WRITE_AT_ONCE) if (queue := requests[at::WRITE_AT_ONCE])])
+        samples += sum(count for _, count, _ in parts)
+        holds += sum(held for _, _, held in parts)
+    if samples != found.values:
+        raise questions.BenchError(f"the peers got {samples} samples, the hub {found.values} values")
+    for peer in peers:
+        # who holds what is sampled too at the peers: these samples are counted, so that bytes are by sample of either kind
+        found.bytes_per_value[peer.name] = peer.disk_bytes() / (samples + holds)
+
+
+def _ask(found: Measured, hub: Hub, day: Day, peers: Sequence[Peer]) -> None:
+    reader = Reader(hub)
+    answers: dict[tuple[str, str], Any] = {}
+    uuid = questions.ask_heat_map(reader, day, Took())[0][found.gpus // 2]
+    cells = questions.ask_heat_map(reader, day, Took())[1].shape[1]
+    step_s = (day.end_s - day.start_s) // cells
+
+    def asked(question: str, system: str, ask: Callable[[Took], Any]) -> Callable[[], None]:
+        def once() -> None:
+            answers[question, system] = ask(found.of(question, system))
+
+        return once
+
+    rounds = [
+        asked(HEAT, OURS, lambda took: questions.ask_heat_map(reader, day, took)),
+        *(asked(HEAT, peer.name, lambda took, peer=peer: questions.ask_peer_heat_map(peer, day, step_s, took)) for peer in peers),
+        asked(SERIES, OURS, lambda took: questions.ask_series(reader, day, uuid, took)),
+        *(asked(SERIES, peer.name, lambda took, peer=peer: questions.ask_peer_series(peer, day, uuid, took)) for peer in peers),
+        asked(WASTE, OURS, lambda took: questions.ask_waste(hub, day, took)),
+        *(asked(WASTE, peer.name, lambda took, peer=peer: questions.ask_peer_waste(peer, day, took)) for peer in peers),
+        asked(REPORT, OURS, lambda took: _report(reader, took)),
+    ]
+    for ask in rounds:
+        ask()  # not measured: the first of its kind
+    found.took.clear()
+    questions.taking_turns(ROUNDS, rounds)
+    for peer in peers:
+        found.deviations[HEAT, peer.name] = _heat_deviation(answers[HEAT, OURS], peer, day)
+        for question, tolerance, relative in ((SERIES, questions.SERIES_TOLERANCE, True), (WASTE, questions.WASTE_TOLERANCE_H, False)):
+            ours, theirs = answers[question, OURS], answers[question, peer.name]
+            name = f"{question}: {OURS} and {peer.name}"
+            found.deviations[question, peer.name] = questions.deviation(name, ours, theirs, tolerance=tolerance, relative=relative)
+
+
+def _heat_deviation(ours: tuple[list[str], Any], peer: Peer, day: Day) -> float:
+    """Against the peer's five-minute means, averaged as a step of ours is."""
+    uuids, shown = ours
+    fine = questions.ask_peer_heat_map(peer, day, 300)
+    empty = np.full((day.end_s - day.start_s) // 300, np.nan)
+    theirs = [questions.five_minute_means(fine.get(uuid, empty), shown.shape[1]) for uuid in uuids]
+
+    def cells(rows: Sequence[Any]) -> dict[tuple[str, int], float]:
+        return {(uuid, at): value for uuid, row in zip(uuids, rows, strict=True) for at, value in enumerate(row) if not math.isnan(value)}
+
+    return questions.deviation(f"{HEAT}: {OURS} and {peer.name}", cells(shown), cells(theirs), tolerance=questions.HEAT_TOLERANCE)
+
+
+def _report(reader: Reader, took: Took) -> None:
+    page = reader.get("/api/v1/waste?group_by=team&from=now-30d&to=now")
+    took.add(page.clock_s, page.cpu_s, len(page.body))
+
+
+def _open_pages(found: Measured, hub: Hub) -> None:
+    """Every page of the fleet over 30 days, and what it loads."""
+    reader = Reader(hub)
+    paths = _paths()
+    for path in paths:
+        reader.get(path)
+    for _ in range(ROUNDS):
+        for path in paths:
+            page = reader.get(path)
+            found.pages.setdefault(path.split("?")[0], Took()).add(page.clock_s, page.cpu_s, len(page.body))
+
+
+def _paths() -> list[str]:
+    from fleetwatch.inventory.models import GPU, Node
+    from fleetwatch.jobs.models import Job
+
+    node = Node.objects.order_by("name")[0].name
+    gpu = GPU.objects.filter(node__name=node).order_by("index")[0].uuid
+    job = Job.objects.filter(entry__isnull=False).order_by("-pk")[0].key
+    month = "?from=now-30d&to=now"
+    plain = ["/", "/fleet", "/jobs", "/waste", f"/nodes/{node}", f"/gpus/{gpu}", f"/jobs/{job}", "/charts/spend", "/charts/fleet"]
+    rest = ["/now", "/reports", "/status", "/settings", "/explain?gpu=" + gpu, "/search?q=node", "/api/v1/fleet/summary", "/api/v1/nodes"]
+    return [path + month for path in plain] + [path + ("&" if "?" in path else "?") + month[1:] for path in rest]
+
+
+def _post_again(hub: Hub, day: Day) -> float:
+    """CPU seconds of posting the day once more from its columns, as after a change of policy."""
+    from django.utils import timezone
+
+    from fleetwatch.ledger.services import post, repost
+
+    repost(day.start_s * 1000, day.end_s * 1000)
+    before = hub.server_s()
+    post(timezone.now(), 10**9)
+    return hub.server_s() - before
+
+
+def beside_peers(found: Measured) -> Table:
+    """The table of one size with the peers, and the goals that it decides."""
+    systems = list(found.bytes_per_value)
+    rows: list[list[Any]] = [["bytes of a value on disk, index included", *(f"{found.bytes_per_value[one]:.3f}" for one in systems), ""]]
+    for question in (HEAT, SERIES, WASTE):
+        worst = max(found.deviations[question, one] for one in systems[1:])
+        rows.append([f"{question}: ms", *(found.of(question, one).spread for one in systems), f"{worst:.2g}"])
+        rows.append(["– its CPU ms", *(f"{statistics.median(found.of(question, one).cpu_s) * 1000:,.0f}" for one in systems), ""])
+    where = f"{found.gpus:,} GPUs x 24 h"
+    peer = "VictoriaMetrics"
+    return Table(
+        f"Beside the peers: {where}, {found.values:,} values",
+        ["", *systems, "largest deviation"],
+        rows,
+        notes=(
+            f"medians of {ROUNDS} rounds that take turns, with the range; the first answer of each kind is not counted",
+            f"tolerances: heat map {questions.HEAT_TOLERANCE:.4f} (a cell is one byte), series {questions.SERIES_TOLERANCE:g} relative, "
+            f"waste {questions.WASTE_TOLERANCE_H} GPU-h of each job; a larger deviation fails the benchmark",
+            "the heat map of ours comes from the day's matrix that sealing writes, that of the peers from samples; both as the answer "
+            "of an HTTP request with its JSON; ours carries a page's figure (labels, links), theirs only the numbers",
+            "waste is read from raw columns in this process by telemetry.frames, without HTTP; the peers' answer is a small JSON",
+            "bytes: ours after sealing into chunks of 6 hours, VictoriaMetrics' after flush and forced merge, Prometheus' as a snapshot",
+        ),
+        goals=(
+            Goal("bytes per value, lossless", found.bytes_per_value[OURS] / found.bytes_per_value[peer], 1.05, 0.85, "x VM", where=where),
+            Goal("heat map, HTTP answer incl. JSON", found.ratio(HEAT, peer), 0.2, 0.05, "x VM", where=where),
+            Goal("exact waste by job from raw", found.ratio(WASTE, peer), 0.1, 0.03, "x VM", where=where),
+        ),
+    )
+
+
+def pages_table(found: Measured) -> Table:
+    """Server time of every page over 30 days."""
+    rows = [
+        [path, took.spread, f"{statistics.median(took.cpu_s) * 1000:,.0f}", took.size]
+        for path, took in sorted(found.pages.items(), key=lambda item: -item[1].median_s)
+    ]
+    where = f"{found.gpus:,} GPUs x 30 d"
+    return Table(
+        f"Pages: {where}",
+        ["page", "ms", "CPU ms of web and Postgres", "bytes"],
+        rows,
+        notes=("over one kept connection to the web server as `manage.py up` starts it; nothing is cached between requests",),
+        goals=(
+            Goal("30-day fleet report from the ledger", found.of(REPORT, OURS).median_s, 0.3, 0.05, "s", where=where),
+            Goal(
+                "any page, server time: the slowest", max(one.median_s for one in found.pages.values()) * 1000, 300, 80, "ms", where=where
+            ),
+        ),
+    )
+
+
+def growth(measured: Sequence[Measured]) -> Table:
+    """Each cost by the fleet's size; the slope is that of the whole range on logarithmic axes."""
+    lines: dict[str, list[float]] = {
+        "making the fleet, s (two processes)": [one.fill_s for one in measured],
+        "bytes of the day's columns, MB": [one.bytes_per_value[OURS] * one.values / 1e6 for one in measured],
+        "posting the day, CPU-s": [one.post_cpu_s for one in measured],
+        **{f"{name}, ms": [one.of(name, OURS).median_s * 1000 for one in measured] for name in (HEAT, SERIES, WASTE, REPORT)},
+        "slowest page, ms": [max(page.median_s for page in one.pages.values()) * 1000 for one in measured],
+    }
+    rows = [[name, *(f"{cost:,.3g}" for cost in costs), f"{_slope(measured, costs):.2f}"] for name, costs in lines.items()]
+    worst = max(_slope(measured, costs) for costs in lines.values())
+    sizes = f"{measured[0].gpus:,} to {measured[-1].gpus:,} GPUs"
+    return Table(
+        f"Growth: {sizes}, one day of windows, 30 days of ledger",
+        ["", *(f"{one.gpus:,} GPUs" for one in measured), "slope"],
+        rows,
+        notes=(
+            "slope 1 = linear, 0 = the same at any size; measured on logarithmic axes from the smallest fleet to the largest",
+            "of the ledger's 30 days one is posted from windows, the others are tiled from it with other GPUs, jobs and people",
+        ),
+        goals=(
+            Goal("growth, the steepest slope", worst, 1.05, None, "", where=sizes),
+            Goal(
+                "posting 1,000 GPU-days from sealed columns",
+                measured[-1].post_cpu_s * 1000 / measured[-1].gpus,
+                10,
+                3,
+                "CPU-s",
+                where=f"{measured[-1].gpus:,} GPUs x 24 h, judged again",
+            ),
+        ),
+    )
+
+
+def _slope(measured: Sequence[Measured], costs: Sequence[float]) -> float:
+    return math.log(costs[-1] / costs[0]) / math.log(measured[-1].gpus / measured[0].gpus)

@@ -1,0 +1,215 @@
+"""The questions that FleetWatch and its peers are asked about the same day of a fleet, and how the answers are brought to one shape."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.client import Reader
+from benchmarks.fleet import COLUMNS, HOLDS
+from benchmarks.peers import Answer, Peer
+from benchmarks.servers import Hub
+from benchmarks.tables import BenchError
+
+IDLE_BELOW = 0.05
+WINDOW_S = 10
+MS = 1000
+# A cell is a byte of 250 steps, shown to a thousandth; means of means are compared with means of the same cells.
+HEAT_TOLERANCE = 0.5 / 250 + 0.0006
+SERIES_TOLERANCE = 1e-6  # relative: a mean of one window is that window, but for a float's last bits
+WASTE_TOLERANCE_H = 0.01
+
+Key = Any
+Values = Mapping[Key, float]
+
+
+@dataclass(slots=True)
+class Took:
+    """What the rounds of one question took of one system."""
+
+    clock_s: list[float] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)
+    size: int = 0  # of the answer in bytes; 0 = it never left the process
+
+    def add(self, clock_s: float, cpu_s: float, size: int = 0) -> None:
+        self.clock_s.append(clock_s)
+        self.cpu_s.append(cpu_s)
+        self.size = size
+
+    @property
+    def median_s(self) -> float:
+        return statistics.median(self.clock_s)
+
+    @property
+    def spread(self) -> str:
+        """Median and range of the clock, in milliseconds."""
+        return f"{self.median_s * MS:,.1f} ({min(self.clock_s) * MS:,.1f}–{max(self.clock_s) * MS:,.1f})"
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """The day that is asked about, [start, end) UTC."""
+
+    start: datetime
+    end: datetime
+
+    @property
+    def start_s(self) -> int:
+        return int(self.start.timestamp())
+
+    @property
+    def end_s(self) -> int:
+        return int(self.end.timestamp())
+
+    def query(self, **more: Any) -> str:
+        """As parameters of a page or of the API."""
+        return urlencode({"from": self.start_s * MS, "to": self.end_s * MS} | more)
+
+
+def ask_heat_map(reader: Reader, day: Day, took: Took) -> tuple[list[str], NDArray[np.float64]]:
+    """(GPU UUIDs, utilisation of GPUs x steps, NaN = a gap), as the page's chart gets it."""
+    page = reader.get(f"/charts/fleet?{day.query(metric='util')}")
+    took.add(page.clock_s, page.cpu_s, len(page.body))
+    trace = page.json()["data"][0]
+    return [link.rsplit("/", 1)[1] for link in trace["meta"]["links"]], np.array(trace["z"], dtype=np.float64)
+
+
+def ask_peer_heat_map(peer: Peer, day: Day, step_s: int, took: Took | None = None) -> dict[str, NDArray[np.float64]]:
+    """GPU UUID -> its steps: the mean of the samples that start in each."""
+    # evaluated in the last window's middle: [t - step, t] then holds exactly the step's windows
+    late = WINDOW_S // 2
+    answer = peer.query(
+        "/api/v1/query_range",
+        {
+            "query": f"avg_over_time(util_mean[{step_s}s])",
+            "start": day.start_s + step_s - late,
+            "end": day.end_s - late,
+            "step": step_s,
+        },
+    )
+    _note(answer, took)
+    count = (day.end_s - day.start_s) // step_s
+    found: dict[str, NDArray[np.float64]] = {}
+    for series in answer.result:
+        row = np.full(count, np.nan)
+        for at_s, value in series["values"]:
+            row[round((float(at_s) + late - day.start_s) / step_s) - 1] = float(value)
+        found[series["metric"]["gpu"]] = row
+    return found
+
+
+def ask_series(reader: Reader, day: Day, uuid: str, took: Took) -> dict[tuple[str, int], float]:
+    """(column, second) -> value of every window of one GPU."""
+    page = reader.get(f"/api/v1/gpus/{uuid}/series?{day.query(step_s=WINDOW_S, metrics=','.join(COLUMNS))}")
+    took.add(page.clock_s, page.cpu_s, len(page.body))
+    told = page.json()
+    start_s = [start // MS for start in told["start_ms"]]
+    return {
+        (name, at_s): value
+        for name, values in told["values"].items()
+        for at_s, value in zip(start_s, values, strict=True)
+        if value is not None
+    }
+
+
+def ask_peer_series(peer: Peer, day: Day, uuid: str, took: Took) -> dict[tuple[str, int], float]:
+    answer = peer.query(
+        "/api/v1/query_range",
+        {
+            "query": f'{{gpu="{uuid}",__name__!="{HOLDS}"}}',
+            "start": day.start_s,
+            "end": day.end_s - WINDOW_S,
+            "step": WINDOW_S,
+        },
+    )
+    _note(answer, took)
+    return {(series["metric"]["__name__"], int(at_s)): float(value) for series in answer.result for at_s, value in series["values"]}
+
+
+def ask_waste(hub: Hub, day: Day, took: Took) -> dict[str, float]:
+    """Job key -> GPU-hours that it held below 5 % utilisation, from the raw windows; by its granted share where it shares a GPU."""
+    before, began = hub.server_s(), time.perf_counter()
+    found = _waste_by_job(day.start_s * MS, day.end_s * MS)
+    took.add(time.perf_counter() - began, hub.server_s() - before)
+    return found
+
+
+def _waste_by_job(start_ms: int, end_ms: int) -> dict[str, float]:
+    """A window counts for those who hold the GPU when it starts."""
+    from fleetwatch.inventory.models import Node
+    from fleetwatch.jobs.models import Job
+    from fleetwatch.jobs.selectors import holdings
+    from fleetwatch.telemetry import frames
+
+    hours: dict[int, float] = {}
+    for node_id in Node.objects.values_list("pk", flat=True):
+        frame = frames.read(node_id, start_ms, end_ms, ("util_mean",))
+        # sorted by GPU and start: one number orders them, and a running count answers every span by two look-ups
+        order = frame.gpu_id * (2**43) + frame.start_ms
+        idle = np.concatenate([[0], np.cumsum(frame.columns["util_mean"] < IDLE_BELOW)])
+        for hold in holdings(node_id, start_ms, end_ms):
+            spans = np.clip(np.array(hold.spans, dtype=np.int64), start_ms, end_ms) + hold.gpu_id * (2**43)
+            low, high = idle[np.searchsorted(order, spans)].T
+            windows = float((high - low).sum())
+            if windows:
+                hours[hold.job_id] = hours.get(hold.job_id, 0.0) + windows * (hold.share or 1.0) * WINDOW_S / 3600
+    keys = dict(Job.objects.filter(pk__in=hours).values_list("pk", "key"))
+    return {keys[job_id]: found for job_id, found in hours.items()}
+
+
+def ask_peer_waste(peer: Peer, day: Day, took: Took) -> dict[str, float]:
+    held_idle = f"{HOLDS} * on (gpu) group_left () (util_mean < bool {IDLE_BELOW})"
+    range_s = day.end_s - day.start_s  # open at its start in one of the peers: a window more than the day, in which there is none
+    query = f"sum by (job) (sum_over_time(({held_idle})[{range_s}s:{WINDOW_S}s]))"
+    answer = peer.query("/api/v1/query", {"query": query, "time": day.end_s - WINDOW_S})
+    _note(answer, took)
+    hours = {series["metric"]["job"]: float(series["value"][1]) * WINDOW_S / 3600 for series in answer.result}
+    return {job: found for job, found in hours.items() if found}
+
+
+def _note(answer: Answer, took: Took | None) -> None:
+    if took is not None:
+        took.add(answer.clock_s, answer.cpu_s, answer.size)
+
+
+def five_minute_means(cells: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Steps from cells of five minutes: the mean of those that were observed; NaN where none was."""
+    parts = cells.reshape(count, -1)
+    known = ~np.isnan(parts)
+    sums = np.where(known, parts, 0.0).sum(axis=1)
+    return np.divide(sums, known.sum(axis=1), out=np.full(count, np.nan), where=known.any(axis=1))
+
+
+def deviation(name: str, ours: Values, theirs: Values, *, tolerance: float, relative: bool = False) -> float:
+    """The largest difference between two answers. Raises BenchError beyond the tolerance, or where one says what the other does not."""
+    if lost := ours.keys() ^ theirs.keys():
+        worst = max(abs(ours.get(key, 0.0) or theirs.get(key, 0.0)) for key in lost)
+        if relative or worst > tolerance:
+            raise BenchError(f"{name}: {len(lost)} of {len(ours)} are in one answer alone, such as {sorted(map(str, lost))[:3]}")
+    keys = ours.keys() & theirs.keys()
+    found = max((_difference(ours[key], theirs[key], relative=relative) for key in keys), default=0.0)
+    if not found <= tolerance:
+        raise BenchError(f"{name}: the answers differ by {found:g}, more than {tolerance:g}")
+    return found
+
+
+def _difference(one: float, other: float, *, relative: bool) -> float:
+    return abs(one - other) / (max(abs(one), abs(other), 1e-12) if relative else 1.0)
+
+
+def taking_turns(rounds: int, asked: Sequence[Callable[[], object]]) -> None:
+    """Each is asked once per round, one after the other, so that a machine's moods meet all of them."""
+    for _ in range(rounds):
+        for ask in asked:
+            ask()
+
+
+def day_of(end: datetime) -> Day:
+    """The 24 hours before."""
+    return Day(end - timedelta(days=1), end)
