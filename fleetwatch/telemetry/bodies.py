@@ -1,15 +1,16 @@
 """Batches' JSON to numpy columns, many batches at once. Pure.
 
-What a batch says in a column is taken as text first. The texts of all batches, each
-different one once, are then decoded as one list: a GPU that does nothing says the
-same for hours, and one long list costs less than many short ones.
+What a batch says in a column is taken as text first. The texts of all batches are
+then decoded together, of neighbours that say the same only the first: a GPU that does
+nothing says the same for hours.
 """
 
+import operator
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import chain, compress
 from typing import Any
 
 import msgspec
@@ -23,7 +24,8 @@ from fleetwatch.telemetry.tables import DEAD_PROCESSES, Table
 # /proc/<pid>/stat: zombie, dead, uninterruptible sleep. They hold a GPU and do nothing with it.
 DEAD_STATES = frozenset("ZXD")
 _CLAMPED = frozenset(wire.RATIO_COLUMNS) | {name for name in wire.HOST_COLUMNS if name.endswith("_ratio")}
-_ABSENT = (b"", b"null")
+_NOTHING = Raw()
+_NULL = Raw(b"null")
 _GZIP = 16 + zlib.MAX_WBITS
 
 
@@ -57,7 +59,7 @@ class _Process(msgspec.Struct):
 
 
 def _texts(name: str, columns: Iterable[str]) -> type[msgspec.Struct]:
-    return msgspec.defstruct(name, [(column, Raw, Raw()) for column in columns])
+    return msgspec.defstruct(name, [(column, Raw, _NOTHING) for column in columns])
 
 
 _BODY = msgspec.defstruct(
@@ -67,12 +69,12 @@ _BODY = msgspec.defstruct(
         ("gpus", Raw),
         ("windows", _texts("_WINDOWS", ("gpu", "start_ms", "observed_ms", *wire.WINDOW_COLUMNS))),
         ("host", _texts("_HOST", ("start_ms", *wire.HOST_COLUMNS)) | None, None),
-        ("processes", Raw, Raw()),
+        ("processes", Raw, _NOTHING),
     ],
 )
 _BODIES: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_BODY)
-_INTEGERS = msgspec.json.Decoder(list[int])
-_NUMBERS = msgspec.json.Decoder(list[float | None])
+_INTEGERS = msgspec.json.Decoder(list[list[int]])
+_NUMBERS = msgspec.json.Decoder(list[list[float | None]])
 _GPUS = msgspec.json.Decoder(list[_GPU])
 _PROCESSES = msgspec.json.Decoder(list[_Process] | None)
 
@@ -116,7 +118,7 @@ def _counted(bodies: Sequence[Body], part: Callable[[Body], Any]) -> tuple[list[
 
 def _length(text: Raw) -> int:
     said = bytes(text)
-    return said.count(b",") + 1 if said not in _ABSENT and said[1:-1].strip() else 0
+    return said.count(b",") + 1 if said != b"null" and said[1:-1].strip() else 0
 
 
 def _times(bodies: Sequence[Body], says: Sequence[Any], counts: list[int]) -> Table:
@@ -163,31 +165,44 @@ def _dead_by_gpu(text: bytes) -> Counter[int]:
 def _floats(says: Sequence[Any], counts: list[int], names: Iterable[str]) -> Table:
     """The named columns that any batch has; null is NaN. Ratios are clamped as the wire clamps them."""
     columns: Table = {}
-    for name in names:
-        texts = [bytes(getattr(one, name)) for one in says]
-        if any(text not in _ABSENT for text in texts):
-            values = _joined(texts, counts, _NUMBERS, np.float64)
-            columns[name] = np.clip(values, 0.0, 1.0) if name in _CLAMPED else values
+    for name, texts in _by_name(says, names):
+        values = _joined(texts, counts, _NUMBERS, np.float64)
+        columns[name] = np.clip(values, 0.0, 1.0) if name in _CLAMPED else values
     return columns
 
 
+def _by_name(says: Sequence[Any], names: Iterable[str]) -> Iterator[tuple[str, tuple[Raw, ...]]]:
+    """The texts of each named column that any batch has."""
+    if not says:
+        return
+    every = dict(zip(says[0].__struct_fields__, zip(*map(msgspec.structs.astuple, says), strict=True), strict=True))
+    for name in names:
+        if any(text is not _NOTHING and text != _NULL for text in every[name]):
+            yield name, every[name]
+
+
 def _whole_numbers(texts: Sequence[Raw], counts: list[int]) -> NDArray[np.int64]:
-    return _joined([bytes(text) for text in texts], counts, _INTEGERS, np.int64)
+    return _joined(texts, counts, _INTEGERS, np.int64)
 
 
-def _joined(texts: Sequence[bytes], counts: list[int], decoder: "msgspec.json.Decoder[Any]", dtype: Any) -> NDArray[Any]:
+def _joined(texts: Sequence[Raw], counts: list[int], decoder: "msgspec.json.Decoder[Any]", dtype: Any) -> NDArray[Any]:
     """What the texts say, one after the other; of an absent one nothing is known. Raises ValueError for another length."""
-    said = [text[1:-1] if text not in _ABSENT else b",".join([b"null"] * count) for text, count in zip(texts, counts, strict=True)]
-    lengths = dict(zip(said, counts, strict=True))
-    values = decoder.decode(b"[%b]" % b",".join(lengths))
-    if len(values) != sum(lengths.values()):
-        raise ValueError(f"a column has {len(values)} values for {sum(lengths.values())} windows")
-    found = np.fromiter(values, dtype=dtype, count=len(values))  # makes None NaN
-    return found if len(lengths) == len(said) else found[_places(said, counts, lengths)]
+    said = [_nothing_of(count) if text is _NOTHING or text == _NULL else text for text, count in zip(texts, counts, strict=True)]
+    is_new = np.array([True, *map(operator.ne, said[1:], said)])[: len(said)]
+    lists = decoder.decode(b"[%b]" % b",".join(compress(said, is_new)))
+    lengths = np.array(counts, dtype=np.int64)
+    told = int(lengths[is_new].sum())
+    if sum(map(len, lists)) != told:
+        raise ValueError(f"a column has {sum(map(len, lists))} values for {told} windows")
+    found = np.fromiter(chain.from_iterable(lists), dtype=dtype, count=told)  # makes None NaN
+    return found if is_new.all() else found[_places(is_new, lengths)]
 
 
-def _places(said: Sequence[bytes], counts: list[int], lengths: dict[bytes, int]) -> NDArray[np.int64]:
-    """Where each row's value stands among the values of the different texts, one text after the other."""
-    starts = dict(zip(lengths, accumulate(lengths.values(), initial=0), strict=False))
-    shifts = [starts[text] - before for text, before in zip(said, accumulate(counts, initial=0), strict=False)]
-    return np.repeat(np.array(shifts, dtype=np.int64), counts) + np.arange(sum(counts))
+def _nothing_of(count: int) -> Raw:
+    return Raw(b"[%b]" % b",".join([b"null"] * count))
+
+
+def _places(is_new: NDArray[np.bool_], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each row's value stands among the values of the texts that are not the same as the one before."""
+    ends = np.cumsum(np.where(is_new, lengths, 0))
+    return np.repeat(ends - np.cumsum(lengths), lengths) + np.arange(lengths.sum())

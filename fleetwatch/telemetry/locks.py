@@ -1,5 +1,7 @@
 """Locks per node and purpose, held until the transaction ends: two workers never do one thing to a node at once."""
 
+from collections.abc import Iterable
+
 from django.db import connection
 
 # First keys of two-key advisory locks; single-key locks (lib.sql) live in another space.
@@ -12,3 +14,13 @@ def try_node_lock(purpose: int, node_id: int) -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", [purpose, node_id % 2**31])
         return bool(cursor.fetchone()[0])
+
+
+def try_node_locks(purpose: int, node_ids: Iterable[int]) -> set[int]:
+    """Those of the nodes for which this transaction now alone does `purpose`; never waits."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT node_id, pg_try_advisory_xact_lock(%s, (node_id %% 2147483648)::int) FROM unnest(%s::bigint[]) AS wanted (node_id)",
+            [purpose, list(node_ids)],
+        )
+        return {node_id for node_id, is_held in cursor.fetchall() if is_held}

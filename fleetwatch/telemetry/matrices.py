@@ -1,14 +1,19 @@
 """Day matrices: five-minute cells written into the rows that heat maps read, and read back."""
 
-from collections.abc import Sequence
-from datetime import datetime
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from pathlib import Path
 
 import numpy as np
 from django.db import transaction
 
 from fleetwatch.inventory.models import GPU
+from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
-from fleetwatch.telemetry import hot
+from fleetwatch.lib.sql import read_statement
+from fleetwatch.telemetry import hot, rows
 from fleetwatch.telemetry.cells import CELL_MS, CELLS_PER_DAY, COLUMNS, DAY_MS, METRICS, MISSING, POWER, Bytes, bytes_of, stretched
 from fleetwatch.telemetry.locks import SEALING, try_node_lock
 from fleetwatch.telemetry.models import DayMatrix, SealMark
@@ -16,6 +21,27 @@ from fleetwatch.telemetry.tables import WINDOW_INTS, WINDOW_KEYS, Table, joined,
 
 # Open hours are drawn from the cells before now that can still change: this one and the two before it.
 RECENT_CELLS = 3
+STORE = read_statement(Path(__file__).parent / "sql" / "store_matrices.sql").encode()
+
+Key = tuple[int, date, str]  # node id, day, metric
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """A node's day of one metric: a row of 288 bytes per GPU."""
+
+    gpu_ids: list[int] = field(default_factory=list)
+    cells: Bytes = field(default_factory=lambda: np.zeros((0, CELLS_PER_DAY), dtype=np.uint8))
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A node's cells from `start_ms` on, within one UTC day: per metric GPUs x cells."""
+
+    node_id: int
+    start_ms: int
+    gpu_ids: list[int]
+    cells: dict[str, Bytes]
 
 
 def write(node_id: int, table: Table, *, start_ms: int, count: int) -> None:
@@ -23,25 +49,33 @@ def write(node_id: int, table: Table, *, start_ms: int, count: int) -> None:
 
     Call it in a transaction that holds the node's sealing lock.
     """
-    gpu_ids, fresh = bytes_of(table, start_ms=start_ms, count=count, memory_bytes=_memory_bytes(table))
-    if not gpu_ids:
+    store([draw(node_id, table, start_ms=start_ms, count=count, memory_bytes=memory_bytes([table]))])
+
+
+def draw(node_id: int, table: Table, *, start_ms: int, count: int, memory_bytes: Mapping[int, int | None]) -> Drawn:
+    """The table's windows as `count` cells; GPUs without a window are not among them."""
+    return Drawn(node_id, start_ms, *bytes_of(table, start_ms=start_ms, count=count, memory_bytes=memory_bytes))
+
+
+def memory_bytes(tables: Iterable[Table]) -> dict[int, int | None]:
+    """The total memory of every GPU in the tables."""
+    gpu_ids = {int(gpu) for table in tables for gpu in np.unique(table["gpu_id"])}
+    return dict(GPU.objects.filter(pk__in=gpu_ids).values_list("pk", "memory_total_bytes"))
+
+
+def store(drawn: Iterable[Drawn]) -> None:
+    """Puts the cells into their days' rows. Call it in a transaction that holds the nodes' sealing locks."""
+    given = [one for one in drawn if one.gpu_ids]
+    if not given:
         return
-    day_ms = start_ms // DAY_MS * DAY_MS
-    first = (start_ms - day_ms) // CELL_MS
-    day = from_ms(day_ms).date()
-    stored = {row.metric: row for row in DayMatrix.objects.filter(node_id=node_id, day=day)}
-    rows = [
-        _spliced(
-            stored.get(metric.name) or DayMatrix(node_id=node_id, day=day, metric=metric.name, gpu_ids=[], cells=b""),
-            gpu_ids,
-            first,
-            fresh[metric.name],
-        )
-        for metric in METRICS
-    ]
-    DayMatrix.objects.bulk_create(
-        rows, update_conflicts=True, unique_fields=["node_id", "day", "metric"], update_fields=["gpu_ids", "cells"]
-    )
+    stored = _rows_of({one.node_id for one in given}, {_day(one) for one in given})
+    for one in given:
+        for metric in METRICS:
+            key = (one.node_id, _day(one), metric.name)
+            first = one.start_ms % DAY_MS // CELL_MS
+            stored[key] = _spliced(stored.get(key, _Cells()), one.gpu_ids, first, one.cells[metric.name])
+    written = {(one.node_id, _day(one), metric.name) for one in given for metric in METRICS}
+    _write({key: stored[key] for key in sorted(written)})
 
 
 def refresh_recent(now: datetime, *, count: int = RECENT_CELLS) -> dict[str, int]:
@@ -81,8 +115,8 @@ def _stored_cells(metric: str, gpu_ids: Sequence[int], first_cell: int, last_cel
     place = {gpu_id: row for row, gpu_id in enumerate(gpu_ids)}
     days = range(first_cell // CELLS_PER_DAY, (last_cell - 1) // CELLS_PER_DAY + 1)
     whole = np.full((len(gpu_ids), len(days) * CELLS_PER_DAY), MISSING, dtype=np.uint8)
-    rows = DayMatrix.objects.filter(metric=metric, day__gte=from_ms(days[0] * DAY_MS).date(), day__lte=from_ms(days[-1] * DAY_MS).date())
-    for day, row_ids, packed in rows.values_list("day", "gpu_ids", "cells"):
+    stored = DayMatrix.objects.filter(metric=metric, day__gte=from_ms(days[0] * DAY_MS).date(), day__lte=from_ms(days[-1] * DAY_MS).date())
+    for day, row_ids, packed in stored.values_list("day", "gpu_ids", "cells"):
         column = ((day - from_ms(days[0] * DAY_MS).date()).days) * CELLS_PER_DAY
         day_cells = np.frombuffer(bytes(packed), dtype=np.uint8).reshape(-1, CELLS_PER_DAY)
         wanted = [(place[gpu], row) for row, gpu in enumerate(row_ids) if gpu in place]
@@ -112,20 +146,44 @@ def _refresh(node_id: int, start_ms: int, end_ms: int) -> bool:
     return True
 
 
-def _spliced(row: DayMatrix, gpu_ids: list[int], first: int, fresh: Bytes) -> DayMatrix:
-    """The row with the fresh cells in place; a GPU it does not know yet is added below, missing elsewhere."""
-    order = [*row.gpu_ids, *(gpu for gpu in gpu_ids if gpu not in row.gpu_ids)]
+def _day(drawn: Drawn) -> date:
+    return from_ms(drawn.start_ms).date()
+
+
+def _rows_of(node_ids: set[int], days: set[date]) -> dict[Key, _Cells]:
+    found = rows.fetched(
+        "SELECT node_id, day, metric, gpu_ids, cells FROM telemetry_daymatrix"
+        " WHERE node_id = ANY(%s::bigint[]) AND day = ANY(%s::date[]) FOR UPDATE",
+        [list(node_ids), list(days)],
+    )
+    return {
+        (node_id, day, metric): _Cells(gpu_ids, np.frombuffer(cells, dtype=np.uint8).reshape(-1, CELLS_PER_DAY))
+        for node_id, day, metric, gpu_ids, cells in found
+    }
+
+
+def _write(matrices: Mapping[Key, _Cells]) -> None:
+    run(
+        STORE,
+        {
+            "nodes": integers(node_id for node_id, _, _ in matrices),
+            "days": [day for _, day, _ in matrices],
+            "metrics": [metric for _, _, metric in matrices],
+            "gpu_ids": [json.dumps(one.gpu_ids) for one in matrices.values()],
+            "cells": [one.cells.tobytes() for one in matrices.values()],
+        },
+    )
+
+
+def _spliced(there: _Cells, gpu_ids: list[int], first: int, fresh: Bytes) -> _Cells:
+    """The day with the fresh cells in place; a GPU it does not know yet is added below, missing elsewhere."""
+    known = set(there.gpu_ids)
+    order = [*there.gpu_ids, *(gpu for gpu in gpu_ids if gpu not in known)]
     whole = np.full((len(order), CELLS_PER_DAY), MISSING, dtype=np.uint8)
-    whole[: len(row.gpu_ids)] = np.frombuffer(bytes(row.cells), dtype=np.uint8).reshape(-1, CELLS_PER_DAY)
-    places = [order.index(gpu) for gpu in gpu_ids]
+    whole[: len(there.gpu_ids)] = there.cells
+    place = {gpu: row for row, gpu in enumerate(order)}
+    places = [place[gpu] for gpu in gpu_ids]
     cells_there = whole[places, first : first + fresh.shape[1]]
     # what was once observed stays observed: windows never vanish
     whole[places, first : first + fresh.shape[1]] = np.where(fresh == MISSING, cells_there, fresh)
-    row.gpu_ids, row.cells = order, whole.tobytes()
-    row.pk = None
-    return row
-
-
-def _memory_bytes(table: Table) -> dict[int, int | None]:
-    gpu_ids = [int(gpu) for gpu in np.unique(table["gpu_id"])]
-    return dict(GPU.objects.filter(pk__in=gpu_ids).values_list("pk", "memory_total_bytes"))
+    return _Cells(order, whole)

@@ -1,25 +1,44 @@
-"""Sealing: a node's closed hour goes from hot batches into one chunk of packed columns."""
+"""Sealing: nodes' closed hours go from hot batches into chunks of packed columns, many nodes in few statements."""
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import structlog
 from django.db import connection, transaction
 
+from fleetwatch.lib.batched import integers
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
-from fleetwatch.telemetry import codec, hot, matrices, retention
+from fleetwatch.lib.sql import read_statement
+from fleetwatch.telemetry import chunks, hot, matrices, retention, rows
 from fleetwatch.telemetry.cells import CELL_MS
-from fleetwatch.telemetry.locks import SEALING, try_node_lock
-from fleetwatch.telemetry.models import Chunk, SealMark
-from fleetwatch.telemetry.tables import HOST_INTS, HOST_KEYS, WINDOW_INTS, WINDOW_KEYS, Table, joined, started_in, without_empty
+from fleetwatch.telemetry.chunks import HOUR, Packed
+from fleetwatch.telemetry.locks import SEALING, try_node_locks
+from fleetwatch.telemetry.tables import Table, started_in, taken
 
 log = structlog.get_logger()
 
-HOUR = timedelta(hours=1)
+MARKS = read_statement(Path(__file__).parent / "sql" / "marks_of_hours.sql")
+
 # Agents flush each 30 to 60 s and retry: most of an hour is there by then. What comes later merges in again.
 GRACE = timedelta(minutes=10)
-# Of one node in one transaction: bounds its memory (a day of 8 GPUs is about 30 MB) and what a kill undoes.
+# (Node, hour) of one transaction: bounds its memory (a day of 8 GPUs is about 30 MB) and what a kill undoes.
 HOURS_AT_ONCE = 24
+
+Portion = dict[int, list[datetime]]  # node id -> its hours
+
+
+class _Mark(NamedTuple):
+    """One batch to seal in one hour of its node."""
+
+    pk: int
+    node_id: int
+    hour: datetime
+    received_at: datetime
+    batch_id: int
 
 
 def seal_closed_hours(now: datetime, limit: int) -> dict[str, int]:
@@ -29,83 +48,133 @@ def seal_closed_hours(now: datetime, limit: int) -> dict[str, int]:
     At most `limit` hours, the oldest first. Hours that are still open stay hot: frames reads both.
     """
     did: Counter[str] = Counter(hours=0, windows=0, batches=0)
-    for node_id, hours in _closed(now, limit):
-        did.update(_seal_or_report(node_id, hours, now))
+    for portion in _portions(_closed(now, limit)):
+        did.update(_seal_or_report(portion, now))
     return dict(did)
 
 
-def _seal_or_report(node_id: int, hours: list[datetime], now: datetime) -> dict[str, int]:
+def _seal_or_report(portion: Portion, now: datetime) -> dict[str, int]:
     try:
-        return _seal(node_id, hours, now)
+        return _seal(portion, now)
     except Exception:
+        hours = [(node_id, hour) for node_id, hours in portion.items() for hour in hours]
         if len(hours) > 1:
-            return dict(sum((Counter(_seal_or_report(node_id, [hour], now)) for hour in hours), Counter()))
+            return dict(sum((Counter(_seal_or_report({node_id: [hour]}, now)) for node_id, hour in hours), Counter()))
         # one hour that can't be sealed must not keep the others hot; its marks stay, so its batches do too
-        log.exception("hour could not be sealed", node_id=node_id, hour=hours[0].isoformat())
+        log.exception("hour could not be sealed", node_id=hours[0][0], hour=hours[0][1].isoformat())
         return {"failed": 1}
 
 
 @transaction.atomic
-def _seal(node_id: int, hours: list[datetime], now: datetime) -> dict[str, int]:
-    """Seals the node's hours together: a batch that spans several is decoded once."""
-    if not try_node_lock(SEALING, node_id):
-        return {"skipped": len(hours)}
-    marks = list(SealMark.objects.select_for_update(skip_locked=True).filter(node_id=node_id, hour__in=hours))
+def _seal(portion: Portion, now: datetime) -> dict[str, int]:
+    """Seals the nodes' hours together: a batch that spans several of a node is decoded once."""
+    mine = try_node_locks(SEALING, portion)
+    marks = _marks({node_id: hours for node_id, hours in portion.items() if node_id in mine})
     first = retention.columns_since(now)
     # of older hours the chunk is gone: sealing a few late windows alone would pass for the whole hour
     final = [mark for mark in marks if mark.hour < first]
-    rows = hot.named((mark.batch_received_at, mark.batch_id) for mark in marks if mark.hour >= first)
-    there = {row.batch_id for row in rows}
+    found = hot.named((mark.received_at, mark.batch_id) for mark in marks if mark.hour >= first)
+    there = {row.batch_id for row in found}
     kept = [mark for mark in marks if mark.hour >= first and mark.batch_id in there]
-    fresh = hot.decode(rows, None)
-    hours = sorted({mark.hour for mark in kept})
-    did = {"hours": len(hours), "windows": sum(_merge(node_id, hour, fresh) for hour in hours), "batches": len(rows)}
-    SealMark.objects.filter(pk__in=[mark.pk for mark in (*final, *kept)]).delete()
+    written = _write({(mark.node_id, mark.hour) for mark in kept}, found)
+    _delete([*final, *kept])
     missing = len(marks) - len(final) - len(kept)
     if missing:
         # their partition is half detached: it comes back (partitions.drop_sealed) because these marks stay
-        log.warning("marked batches out of sight, left for a later run", node_id=node_id, marks=missing)
-    return did | ({"final": len({mark.hour for mark in final})} if final else {}) | ({"failed": missing} if missing else {})
+        log.warning("marked batches out of sight, left for a later run", nodes=sorted(mine)[:10], marks=missing)
+    did = {"hours": len({mark[1:3] for mark in kept}), "windows": sum(one.window_count for one in written), "batches": len(found)}
+    rest = {
+        "skipped": sum(len(hours) for node_id, hours in portion.items() if node_id not in mine),
+        "final": len({mark[1:3] for mark in final}),
+        "failed": missing,
+    }
+    return did | {name: count for name, count in rest.items() if count}
 
 
-def _merge(node_id: int, hour: datetime, fresh: hot.Decoded) -> int:
-    """How many windows the hour's chunk holds, written anew from the chunk there is and the fresh rows; its cells too."""
-    start_ms, end_ms = to_ms(hour), to_ms(hour) + HOUR_MS
-    chunk = Chunk.objects.filter(node_id=node_id, start__lte=hour, end__gt=hour).first() or Chunk(
-        node_id=node_id, start=hour, end=hour + HOUR
+def _marks(portion: Portion) -> list[_Mark]:
+    if not portion:
+        return []
+    hours = [(node_id, hour) for node_id, hours in portion.items() for hour in hours]
+    found = rows.fetched(MARKS, {"nodes": [node_id for node_id, _ in hours], "hours": [hour for _, hour in hours]})
+    return [_Mark(*mark) for mark in found]
+
+
+def _delete(marks: Sequence[_Mark]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM telemetry_sealmark WHERE id = ANY(%s::bigint[])", [integers(mark.pk for mark in marks)])
+
+
+def _write(hours: set[tuple[int, datetime]], found: Sequence[hot.Row]) -> list[Packed]:
+    """The chunks of these hours, written anew from the chunks there are and the batches found; their cells too."""
+    if not hours:
+        return []
+    batches: dict[int, list[hot.Row]] = {node_id: [] for node_id, _ in hours}
+    for row in found:
+        batches[row.node_id].append(row)
+    fresh = dict(zip(batches, hot.decode_each(batches.values(), None), strict=True))
+    merges = [_merged(chunk, some, fresh[chunk.node_id]) for chunk, some in _targets(hours)]
+    chunks.store(chunk for chunk, _, _ in merges)
+    _draw(merges)
+    return [chunk for chunk, _, _ in merges]
+
+
+def _targets(hours: set[tuple[int, datetime]]) -> list[tuple[Packed, list[datetime]]]:
+    """The chunks that hold the hours (new ones for hours that are in none), each with its hours."""
+    there = chunks.covering(sorted(hours))
+    targets: dict[tuple[int, datetime], tuple[Packed, list[datetime]]] = {}
+    for node_id, hour in sorted(hours):
+        chunk = there.get((node_id, hour)) or Packed(node_id, hour, hour + HOUR)
+        targets.setdefault((node_id, chunk.start), (chunk, []))[1].append(hour)
+    return list(targets.values())
+
+
+def _merged(chunk: Packed, hours: list[datetime], fresh: hot.Decoded) -> tuple[Packed, Table, list[datetime]]:
+    windows, host = _of_hours(fresh.windows, hours), _of_hours(fresh.host, hours)
+    packed, whole = chunks.merged([chunk], windows, host, start=chunk.start, end=chunk.end)
+    return packed, whole, hours
+
+
+def _of_hours(table: Table, hours: Sequence[datetime]) -> Table:
+    """The rows that start in one of the hours."""
+    return taken(table, np.isin(table["start_ms"] // HOUR_MS, [to_ms(hour) // HOUR_MS for hour in hours]))
+
+
+def _draw(merges: Sequence[tuple[Packed, Table, list[datetime]]]) -> None:
+    """The cells of the hours, from all windows that the merged chunks now hold."""
+    memory = matrices.memory_bytes(windows for _, windows, _ in merges)
+    hours = [(chunk.node_id, windows, to_ms(hour)) for chunk, windows, some in merges for hour in some]
+    matrices.store(
+        matrices.draw(
+            node_id, started_in(windows, start_ms, start_ms + HOUR_MS), start_ms=start_ms, count=HOUR_MS // CELL_MS, memory_bytes=memory
+        )
+        for node_id, windows, start_ms in hours
     )
-    windows = _joined(chunk.payload, started_in(fresh.windows, start_ms, end_ms), ints=WINDOW_INTS, keys=WINDOW_KEYS)
-    host = _joined(chunk.host, started_in(fresh.host, start_ms, end_ms), ints=HOST_INTS, keys=HOST_KEYS)
-    _store(chunk, windows, host)
-    matrices.write(node_id, started_in(windows, start_ms, end_ms), start_ms=start_ms, count=HOUR_MS // CELL_MS)
-    return chunk.window_count
 
 
-def _joined(packed: bytes | memoryview, fresh: Table, *, ints: tuple[str, ...], keys: tuple[str, ...]) -> Table:
-    sealed = [codec.unpack(bytes(packed))] if packed else []
-    return without_empty(joined([*sealed, fresh], ints=ints, keys=keys), ints)
-
-
-def _store(chunk: Chunk, windows: Table, host: Table) -> None:
-    chunk.version = codec.VERSION
-    chunk.window_count = len(windows["start_ms"])
-    chunk.payload = codec.pack(windows)
-    chunk.host = codec.pack(host) if len(host["start_ms"]) else b""
-    chunk.save()
-
-
-def _closed(now: datetime, limit: int) -> list[tuple[int, list[datetime]]]:
-    """(node id, up to a day of its hours) with marks whose hours ended at least GRACE before `now`."""
+def _closed(now: datetime, limit: int) -> Portion:
+    """The hours with marks that ended at least GRACE before `now`, by node, the longest waiting node first."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT node_id, hour FROM telemetry_sealmark WHERE hour <= %s GROUP BY hour, node_id ORDER BY hour, node_id LIMIT %s",
             [now - HOUR - GRACE, limit],
         )
-        hours: dict[int, list[datetime]] = defaultdict(list)
+        hours: Portion = defaultdict(list)
         for node_id, hour in cursor.fetchall():
             hours[node_id].append(hour)
-    return [(node_id, list(some)) for node_id, found in hours.items() for some in _portions(found)]
+    return hours
 
 
-def _portions(hours: list[datetime]) -> list[list[datetime]]:
-    return [hours[start : start + HOURS_AT_ONCE] for start in range(0, len(hours), HOURS_AT_ONCE)]
+def _portions(hours: Portion) -> Iterator[Portion]:
+    """The nodes' hours in portions of at most HOURS_AT_ONCE, a node's hours together as far as they fit."""
+    portion: Portion = {}
+    count = 0
+    for node_id, found in hours.items():
+        for start in range(0, len(found), HOURS_AT_ONCE):
+            some = found[start : start + HOURS_AT_ONCE]
+            if count + len(some) > HOURS_AT_ONCE:
+                yield portion
+                portion, count = {}, 0
+            portion[node_id] = some
+            count += len(some)
+    if portion:
+        yield portion

@@ -108,7 +108,7 @@ def test_a_failure_between_the_steps_leaves_everything_as_it_was(monkeypatch):
     def killed(*args, **kwargs):
         raise RuntimeError("killed")
 
-    monkeypatch.setattr(matrices, "write", killed)
+    monkeypatch.setattr(matrices, "store", killed)
     did = seal_now()
     monkeypatch.undo()
 

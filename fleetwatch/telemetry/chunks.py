@@ -1,0 +1,73 @@
+"""Rows of sealed columns, read and written for many nodes at once."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from fleetwatch.lib.batched import integers, run
+from fleetwatch.lib.sql import read_statement
+from fleetwatch.telemetry import codec, rows
+from fleetwatch.telemetry.tables import HOST_INTS, HOST_KEYS, WINDOW_INTS, WINDOW_KEYS, Table, joined, without_empty
+
+HOUR = timedelta(hours=1)
+# What hours are joined to, from midnight UTC on; no chunk is longer.
+SPAN = timedelta(hours=6)
+
+COVERING = read_statement(Path(__file__).parent / "sql" / "chunks_covering.sql")
+STORE = read_statement(Path(__file__).parent / "sql" / "store_chunks.sql").encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A node's windows and host samples that start in [start, end), as bytes; b"" = none."""
+
+    node_id: int
+    start: datetime
+    end: datetime
+    payload: bytes = b""
+    host: bytes = b""
+    window_count: int = 0
+
+
+def covering(hours: Sequence[tuple[int, datetime]]) -> dict[tuple[int, datetime], Packed]:
+    """The chunk that holds each (node id, hour), where there is one."""
+    found = rows.fetched(COVERING, {"nodes": [node_id for node_id, _ in hours], "hours": [hour for _, hour in hours]})
+    return {(chunk[0], hour): Packed(*chunk) for hour, *chunk in found}
+
+
+def merged(parts: Sequence[Packed], windows: Table, host: Table, *, start: datetime, end: datetime) -> tuple[Packed, Table]:
+    """One chunk of the parts of one node and of fresh rows, and its windows; of equal rows the sealed one stays."""
+    sealed = [codec.unpack(part.payload) for part in parts if part.payload]
+    told = [codec.unpack(part.host) for part in parts if part.host]
+    all_windows = without_empty(joined([*sealed, windows], ints=WINDOW_INTS, keys=WINDOW_KEYS), WINDOW_INTS)
+    all_host = without_empty(joined([*told, host], ints=HOST_INTS, keys=HOST_KEYS), HOST_INTS)
+    count = len(all_windows["start_ms"])
+    chunk = Packed(
+        node_id=parts[0].node_id,
+        start=start,
+        end=end,
+        payload=codec.pack(all_windows),
+        host=codec.pack(all_host) if len(all_host["start_ms"]) else b"",
+        window_count=count,
+    )
+    return chunk, all_windows
+
+
+def store(chunks: Iterable[Packed]) -> None:
+    """Writes the chunks; one with the same node and start is replaced."""
+    given = list(chunks)
+    if not given:
+        return
+    run(
+        STORE,
+        {
+            "nodes": integers(one.node_id for one in given),
+            "starts": [one.start for one in given],
+            "ends": [one.end for one in given],
+            "version": codec.VERSION,
+            "counts": integers(one.window_count for one in given),
+            "payloads": [one.payload for one in given],
+            "hosts": [one.host for one in given],
+        },
+    )
