@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from functools import reduce
+from functools import partial, reduce
 
 import structlog
 from django.db import transaction
@@ -39,7 +39,7 @@ class StandsError(InvoiceError):
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """The invoice that stands now, or that would; whether this import made it, and whether it took another one's place."""
+    """The invoice that stands now; whether this import made it, and whether it took another one's place."""
 
     issuer: str
     form: str
@@ -51,13 +51,11 @@ class Imported:
 
 
 @transaction.atomic
-def import_invoice(
-    content: bytes, month: str, *, now: datetime, by: str = "", file_name: str = "", replace: bool = False, keep: bool = True
-) -> Imported:
+def import_invoice(content: bytes, month: str, *, now: datetime, by: str = "", file_name: str = "", replace: bool = False) -> Imported:
     """Takes the invoice of a month from a file. Twice is once: the same file is known by its digest.
 
-    Without `keep` nothing is written: it says what would be. Raises RefusedError with every bad line and field, StandsError
-    where another invoice of the issuer stands and `replace` is not said, InvoiceError where the month can't have one.
+    Raises RefusedError with every bad line and field, StandsError where another invoice of the issuer stands and
+    `replace` is not said, InvoiceError where the month can't have one.
     """
     start = check_month(month, now)
     told = invoice_csv.read(content, month)
@@ -70,7 +68,7 @@ def import_invoice(
     found = Imported(told.issuer, told.form, told.rows, len(told.lines), dollars, is_new, replaced=is_new and standing is not None)
     if found.replaced and not replace:
         raise StandsError(_stands(standing, month), field="replace")
-    if not keep or not is_new:
+    if not is_new:
         return found
     if standing is not None:
         standing.delete()
@@ -89,7 +87,8 @@ def import_invoice(
     InvoiceLine.objects.bulk_create(
         InvoiceLine(invoice=invoice, **{name: getattr(line, name) for name in line.__slots__}) for line in told.lines
     )
-    log.info("invoice imported", month=month, issuer=told.issuer, form=told.form, rows=told.rows, lines=len(told.lines), by=by)
+    facts = {"month": month, "issuer": told.issuer, "form": told.form, "rows": told.rows, "lines": len(told.lines), "by": by}
+    transaction.on_commit(partial(log.info, "invoice imported", **facts))
     return found
 
 

@@ -4,6 +4,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
+import time_machine
+from django.core.management import call_command
 
 from fleetwatch.costs import exchange
 from fleetwatch.costs.committing import commit
@@ -164,9 +166,40 @@ def test_every_issuer_has_an_invoice_of_its_own():
     assert Invoice.objects.count() == 2
 
 
-def test_a_look_writes_nothing():
-    assert took(keep=False).usd == Decimal("22.5")
-    assert not Invoice.objects.exists()
+def said(capsys, tmp_path, *options, content=H100):
+    """What the command says, and its exit status."""
+    file = tmp_path / "invoice.csv"
+    file.write_bytes(content)
+    try:
+        with time_machine.travel(NOW, tick=False):
+            call_command("import_invoice", str(file), "--month", "2026-10", *options)
+    except SystemExit as stopped:
+        return stopped.code, capsys.readouterr().err
+    return 0, capsys.readouterr().out
+
+
+def test_the_command_tells_the_difference_and_a_dry_run_keeps_nothing(capsys, tmp_path):
+    a_fleet()
+
+    status, text = said(capsys, tmp_path, "--dry-run")
+
+    assert (status, Invoice.objects.count()) == (0, 0)
+    assert "would be imported: 1 rows, 1 lines, 22.50 USD" in text
+    assert [line.split() for line in text.splitlines() if line.startswith("H100")] == [
+        ["H100", "6.50", "0.00", "0.00", "4.00", "2.50", "0.00", "6.50"]
+    ]
+    assert said(capsys, tmp_path)[1].startswith("imported: 1 rows")
+    assert said(capsys, tmp_path)[1].startswith("stands already")
+
+
+def test_the_command_refuses_by_line_and_field_and_replaces_only_when_told(capsys, tmp_path):
+    took()
+
+    assert said(capsys, tmp_path, content=b"sku,amount\np5,x\n")[1].endswith(
+        "invoice.csv: line 2, amount: A number like 1234.56, please, not 'x'.\nnothing was imported\n"
+    )
+    assert said(capsys, tmp_path, content=b"sku,amount\np5,1\n")[0] == 1
+    assert said(capsys, tmp_path, "--replace", content=b"sku,amount\np5,1\n")[1].startswith("imported, in place of the one before")
 
 
 @pytest.mark.parametrize("month", ["2026-12", "october", "2026-13", ""])
