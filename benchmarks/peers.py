@@ -107,7 +107,7 @@ def _victoria_metrics(folder: Path) -> Peer:
     port = free_port()
     arguments = [
         f"-httpListenAddr=127.0.0.1:{port}", f"-storageDataPath={folder}", "-retentionPeriod=12", "-search.disableCache",
-        "-search.setLookbackToStep", "-search.latencyOffset=0s", "-search.maxPointsPerTimeseries=100000", "-selfScrapeInterval=0",
+        f"-search.maxLookback={LOOKBACK_S}s", "-search.latencyOffset=0s", "-search.maxPointsPerTimeseries=100000", "-selfScrapeInterval=0",
         "-search.maxQueryDuration=300s", "-search.maxUniqueTimeseries=10000000", "-search.maxSamplesPerQuery=10000000000",
     ]  # fmt: skip
     return Peer(
