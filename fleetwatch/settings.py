@@ -42,6 +42,7 @@ INSTALLED_APPS = [
     "fleetwatch.ingest",
     "fleetwatch.ledger",
     "fleetwatch.costs",
+    "fleetwatch.budgets",
     "fleetwatch.notify",
     "fleetwatch.alerts",
     "fleetwatch.reports",
@@ -162,13 +163,18 @@ EMAIL_TIMEOUT = 15
 ALLOW_PRIVATE_WEBHOOKS = env.boolean("FLEETWATCH_ALLOW_PRIVATE_WEBHOOKS", True)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024 + 65_536
 
-# Days kept: hot batches go as soon as they are sealed; these are for what follows.
+# How long what is stored is kept, tier by tier. Batches as received: hours after their partition's end, once they are sealed.
+HOT_RETENTION_HOURS = env.integer("FLEETWATCH_HOT_RETENTION_HOURS", 1, low=1, high=720)
 RAW_RETENTION_DAYS = env.integer("FLEETWATCH_RAW_RETENTION_DAYS", 35, low=1, high=3650)
+# Five-minute cells of heat maps: 1 % of the raw columns' bytes, so they may stay as long as the ledger.
+MATRIX_RETENTION_DAYS = env.integer("FLEETWATCH_MATRIX_RETENTION_DAYS", 400, low=1, high=3650)
 LEDGER_RETENTION_DAYS = env.integer("FLEETWATCH_LEDGER_RETENTION_DAYS", 400, low=31, high=3650)
 if RAW_RETENTION_DAYS > LEDGER_RETENTION_DAYS:
     raise env.ConfigurationError(
         f"FLEETWATCH_RAW_RETENTION_DAYS: expected at most the ledger's {LEDGER_RETENTION_DAYS}, not {RAW_RETENTION_DAYS}"
     )
+# Spending that is unusual by less than this is no anomaly.
+ANOMALY_FLOOR_USD_PER_DAY = env.integer("FLEETWATCH_ANOMALY_FLOOR_USD_PER_DAY", 50, low=0, high=1_000_000)
 # Who may read /metrics without a token: addresses and networks, by the connection's own address.
 METRICS_ALLOW = env.networks("FLEETWATCH_METRICS_ALLOW")
 IS_DEMO = env.boolean("FLEETWATCH_DEMO", False)

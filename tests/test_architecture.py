@@ -21,9 +21,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ingest": {"accounts", "inventory", "jobs", "telemetry", "operations", "agent.wire"},
     "ledger": {"accounts", "inventory", "jobs", "telemetry", "operations"},
     "costs": {"accounts", "inventory", "jobs", "ledger", "operations"},
+    "budgets": {"accounts", "jobs", "costs", "operations"},
     "diagnosis": {"accounts", "inventory", "jobs", "telemetry", "ledger", "costs", "operations"},
-    "alerts": {"accounts", "inventory", "jobs", "ledger", "costs", "diagnosis", "notify", "operations"},
-    "reports": {"accounts", "inventory", "jobs", "ledger", "costs", "diagnosis", "notify", "operations"},
+    "alerts": {"accounts", "inventory", "jobs", "ledger", "costs", "budgets", "diagnosis", "notify", "operations"},
+    "reports": {"accounts", "inventory", "jobs", "ledger", "costs", "budgets", "diagnosis", "notify", "operations"},
 }
 # These read across everything; `demo` is also the only door to the simulator.
 ACROSS = {"dashboard", "api", "demo", "stack"}

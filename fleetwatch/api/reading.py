@@ -6,6 +6,7 @@ from ninja.errors import AuthenticationError, ValidationError
 from ninja.security import django_auth
 
 from fleetwatch.api.auth import Token
+from fleetwatch.api.budget_routes import router as budgets
 from fleetwatch.api.commitment_routes import router as commitments
 from fleetwatch.api.explain_routes import router as explanations
 from fleetwatch.api.period import RequestError
@@ -25,6 +26,7 @@ api.add_router("", explanations)
 api.add_router("", trials)
 api.add_router("", reports)
 api.add_router("", commitments)
+api.add_router("", budgets)
 
 
 def _answer(request: HttpRequest, message: str, field: str | None, status: int) -> HttpResponse:

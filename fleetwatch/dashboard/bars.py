@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from fleetwatch.budgets.month_end import MonthEnd
 from fleetwatch.dashboard import numbers, words
 
 
@@ -43,6 +44,43 @@ def state_bar(amounts: Mapping[str, Decimal | int]) -> list[Segment]:
             segments.append(Segment(state.name, _percent(before), _percent(share), title))
         before += share
     return segments
+
+
+@dataclass(frozen=True, slots=True)
+class SpendBar:
+    """Spent, expected and the range up to its upper end, on one scale with the budget; percent of the bar, "" = not there."""
+
+    spent: str
+    expected_x: str
+    expected: str
+    range_x: str
+    range: str
+    budget_x: str
+    label: str
+
+
+def spend_bar(spent_usd: Decimal, budget_usd: Decimal | None, end: MonthEnd | None) -> SpendBar | None:
+    """None where there is nothing to draw."""
+    spent = float(spent_usd)
+    expected, low, high = (spent, spent, spent) if end is None else (end.end.expected_usd, end.end.low_usd, end.end.high_usd)
+    top = max(spent, min(high, 2 * max(expected, float(budget_usd or 0))), float(budget_usd or 0)) * 1.02
+    if top <= 0:
+        return None
+    parts = [f"{numbers.usd(spent_usd)} spent"]
+    if end is not None:
+        parts.append(f"{numbers.about(expected)} expected at the month's end ({numbers.about(low)} to {numbers.about(high)})")
+    if budget_usd is not None:
+        parts.append(f"budget {numbers.usd(budget_usd)}")
+    at = [_percent(Decimal(usd / top)) for usd in (spent, expected, low)]
+    return SpendBar(
+        spent=at[0],
+        expected_x=at[0],
+        expected=_percent(Decimal(max(expected - spent, 0) / top)),
+        range_x=at[2],
+        range=_percent(Decimal(max(min(high, top) - low, 0) / top)),
+        budget_x="" if budget_usd is None else _percent(Decimal(float(budget_usd) / top)),
+        label=", ".join(parts),
+    )
 
 
 def cells(stretches: Sequence[Stretch], *, start_ms: int, end_ms: int, count: int) -> list[str | None]:

@@ -3,12 +3,17 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
+from itertools import accumulate
 from typing import Any
 
+from fleetwatch.accounts.models import Team
+from fleetwatch.budgets import selectors as budgets
+from fleetwatch.costs import pricing
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.selectors import Scope
 from fleetwatch.dashboard import figures, maps, words
-from fleetwatch.dashboard.figures import Figure, Line
+from fleetwatch.dashboard.figures import Burn, Figure, Line
 from fleetwatch.dashboard.period import Period
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import from_ms
@@ -55,8 +60,7 @@ def _spend(params: Params, period: Period) -> Chart:
 
 def _scope(params: Params) -> Scope:
     """The subject that the parameters name; a parameter that is missing or empty narrows nothing."""
-    job, user, team = params.get("job") or None, params.get("user") or None, params.get("team") or None
-    return Scope(node=params.get("node") or None, gpu=params.get("gpu") or None, job=job, user=user, team=team)
+    return Scope(**{name: params.get(name) or None for name in ("node", "gpu", "job", "user", "team", "project", "cost_centre")})
 
 
 def _fleet(params: Params, period: Period) -> Chart:
@@ -124,6 +128,35 @@ def _scaled(values: Sequence[float | None], scale: float) -> list[float | None]:
     return [None if value is None else round(value * scale, 5) for value in values]
 
 
+def _budget(params: Params, period: Period) -> Chart:
+    """The running month of a team (without one: of the fleet), whatever period is asked for."""
+    slug = params.get("team", "")
+    team = Team.objects.filter(slug=slug).first() if slug else None
+    if slug and team is None:
+        raise NoSuchChartError(slug)
+    month, line, zone = budgets.running_month(period.now), budgets.line(team, period.now), period.zone
+    days = budgets.days_so_far(team, period.now)
+    ends = [*(day.start for day in days[1:]), *([month.so_far.end] if month.so_far else [])]
+    dollars = list(accumulate(day.totals.cost_usd for day in days))
+    spent = [(month.whole.start, Decimal(0)), *zip(ends, dollars, strict=True)] if days else []
+    steps = [] if line.end is None else list(line.end.steps)
+    rows: list[list[Cell]] = [[_text(at.astimezone(zone)), float(pricing.usd(usd)), None, None, None] for at, usd in spent]
+    rows += [[_text(s.until.astimezone(zone)), None, *(round(usd, 2) for usd in (s.expected_usd, s.low_usd, s.high_usd))] for s in steps]
+    known = float(line.spent_usd)
+    # what is expected begins where what was spent ends
+    joint = [(month.rest.start, known)] if steps and month.rest else []
+    burn = Burn(
+        spent=[(at.astimezone(zone), round(float(usd), 2)) for at, usd in spent],
+        expected=[(at.astimezone(zone), round(usd, 2)) for at, usd in [*joint, *((s.until, s.expected_usd) for s in steps)]],
+        low=[round(usd, 2) for usd in [*(usd for _, usd in joint), *(s.low_usd for s in steps)]],
+        high=[round(usd, 2) for usd in [*(usd for _, usd in joint), *(s.high_usd for s in steps)]],
+        month=(month.whole.start.astimezone(zone), month.whole.end.astimezone(zone)),
+        budget=None if line.budget_usd is None else float(line.budget_usd),
+    )
+    columns = (f"Until ({zone})", "Spent $", "Expected $", "Lower end $", "Upper end $")
+    return Chart(f"Dollars of the month, added up: {line.label}", figures.burn(burn), columns, rows)
+
+
 def _text(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}".removesuffix(":00")
 
@@ -134,6 +167,7 @@ def _series_of(metric: _Metric) -> Callable[[Params, Period], Chart]:
 
 CHARTS: dict[str, Callable[[Params, Period], Chart]] = {
     "spend": _spend,
+    "budget": _budget,
     "fleet": _fleet,
     **{name: _series_of(metric) for name, metric in METRICS.items()},
 }

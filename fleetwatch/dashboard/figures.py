@@ -103,6 +103,45 @@ def series(starts: Sequence[datetime], lines: Sequence[Line], *, y_format: str, 
     return {"data": traces, "layout": layout}
 
 
+@dataclass(frozen=True, slots=True)
+class Burn:
+    """Dollars of a month, added up: moments with what was spent by then, and from there on what is expected by then."""
+
+    spent: Sequence[tuple[datetime, float]]
+    expected: Sequence[tuple[datetime, float]]
+    low: Sequence[float]  # of each expected moment
+    high: Sequence[float]
+    month: tuple[datetime, datetime]
+    budget: float | None
+
+
+def burn(of: Burn) -> Figure:
+    """What was spent as a line, what is expected as a dashed one in its band, the budget across."""
+    coming = [_iso(moment) for moment, _ in of.expected]
+    flat: Figure = {"type": "scatter", "mode": "lines", "hovertemplate": "%{y:$,.3s}"}
+    edge: Figure = flat | {"x": coming, "line": {"width": 0}, "meta": {"token": "accent"}}
+    traces: list[Figure] = []
+    if coming:
+        traces += [
+            edge | {"name": "Lower end", "y": list(of.low)},
+            edge | {"name": "Upper end", "y": list(of.high), "fill": "tonexty"},
+            flat
+            | {"name": "Expected", "x": coming, "y": [usd for _, usd in of.expected], "line": {"width": 2, "dash": "dot"}}
+            | {"meta": {"token": "accent"}},
+        ]
+    if of.spent:
+        spent: Figure = {"name": "Spent", "x": [_iso(moment) for moment, _ in of.spent], "y": [usd for _, usd in of.spent]}
+        traces.append(flat | spent | {"line": {"width": 2}, "meta": {"token": "accent"}, "hovertemplate": "%{y:$,.2f}"})
+    start, end = (_iso(moment) for moment in of.month)
+    if of.budget is not None:
+        across: Figure = {"name": "Budget", "x": [start, end], "y": [of.budget, of.budget], "line": {"width": 1.5, "dash": "dash"}}
+        traces.append(flat | across | {"meta": {"token": "bad"}})
+    layout = _layout(of.month, y_format="$,.3~s", hover="x unified")
+    layout["xaxis"] |= {"range": [start, end], "hoverformat": "%a %-d %b", "tickformat": "%-d %b"}
+    layout["yaxis"] |= {"rangemode": "tozero"}
+    return {"data": traces, "layout": layout | {"showlegend": True, "margin": layout["margin"] | {"t": 34}}}
+
+
 # how a hover names a bar: by where its hour or day begins
 _HOVER = {"hour": "%a %-d %b, %H:%M", "day": "%a %-d %b"}
 

@@ -28,6 +28,14 @@ def usd(value: Decimal | float | None) -> str:
     return f"{sign}${_significant(size / 1_000_000)}M"
 
 
+def about(value: Decimal | float | None) -> str:
+    """Dollars that nobody spent yet: three significant digits, whatever the amount: "$4,310", "$980", "$24.3k"."""
+    if value is None:
+        return UNKNOWN
+    amount = _decimal(value)
+    return usd(amount if not amount else amount.quantize(Decimal(1).scaleb(amount.adjusted() - 2), ROUND_HALF_UP))
+
+
 def usd_exact(value: Decimal | float | None) -> str:
     """The amount to the micro-dollar, for a title."""
     return "not known" if value is None else f"${_round(_decimal(value), 6):,}"

@@ -4,6 +4,7 @@ from django.urls import path
 from django.views.generic import RedirectView
 
 from fleetwatch.dashboard.views import (
+    budgets,
     charts,
     explain,
     invoices,
@@ -38,6 +39,10 @@ urlpatterns = [
     path("reports/<slug:month>/invoice", invoices.invoice, name="invoice"),
     path("reports/<slug:month>/invoice/<slug:action>", invoices.change, name="invoice_change"),
     path("reports/waste", RedirectView.as_view(pattern_name="waste", query_string=True)),
+    path("budgets", budgets.budgets, name="budgets"),
+    path("budgets/set", budgets.set_budget, name="budget_set"),
+    path("budgets/fleet", budgets.team_budget, name="budget_fleet"),
+    path("budgets/teams/<path:slug>", budgets.team_budget, name="budget"),
     path("explain", explain.explained, name="explain"),
     path("status", status.status, name="status"),
     path("search", misc.search, name="search"),

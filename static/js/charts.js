@@ -39,6 +39,7 @@ function paint(trace) {
   const dress = (pattern) => (pattern?.shape ? { ...pattern, fgcolor: hatch, bgcolor: paper, fillmode: "replace" } : pattern);
   if (trace.type === "bar") return { ...trace, marker: { ...trace.marker, color: colour, pattern: dress(trace.marker?.pattern) } };
   if (trace.stackgroup) return { ...trace, line: { ...trace.line, color: colour }, fillcolor: colour, fillpattern: dress(trace.fillpattern) };
+  if (trace.fill) return { ...trace, line: { ...trace.line, color: colour }, fillcolor: colour.replace("rgb(", "rgba(").replace(")", ", 0.16)") };
   return { ...trace, line: { ...trace.line, color: colour } };
 }
 

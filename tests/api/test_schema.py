@@ -39,8 +39,11 @@ def test_every_contract_endpoint_is_described_with_its_answer():
     paths = reading.get_openapi_schema(path_prefix="/api/v1/")["paths"]
 
     assert sorted(paths) == [
+        "/api/v1/anomalies",
+        "/api/v1/budgets",
         "/api/v1/explain",
         "/api/v1/fleet/summary",
+        "/api/v1/forecast",
         "/api/v1/gpus",
         "/api/v1/gpus/{uuid}",
         "/api/v1/gpus/{uuid}/series",

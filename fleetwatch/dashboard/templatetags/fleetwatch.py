@@ -19,6 +19,7 @@ from fleetwatch.lib.intervals import from_ms, to_ms
 register = template.Library()
 
 register.filter("usd", numbers.usd)
+register.filter("about", numbers.about)
 register.filter("usd_exact", numbers.usd_exact)
 register.filter("cents", numbers.cents)
 register.filter("gpu_hours", numbers.gpu_hours)

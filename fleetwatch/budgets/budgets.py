@@ -1,0 +1,134 @@
+"""Budgets: what may be spent in a month. Set by admins, kept with who and when, never overwritten."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from functools import partial
+
+import structlog
+from django.db import transaction
+from django.db.models import QuerySet
+
+from fleetwatch.accounts.models import Team
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.budgets import clock
+from fleetwatch.budgets.models import Budget
+from fleetwatch.costs import exchange
+from fleetwatch.costs.pricing import CENT
+from fleetwatch.costs.subjects import RateError
+
+MAX_AMOUNT = Decimal(10_000_000_000)  # a higher one is a typing error
+MONTHS_AHEAD = 36
+WHOLE_FLEET = ""  # the slug that stands for all teams and what no team held
+
+log = structlog.get_logger(__name__)
+
+
+class BudgetError(ValueError):
+    """A budget that can't be; the text is a sentence for the person who asked, `field` names what to change."""
+
+    def __init__(self, message: str, *, field: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The budget that counts in a month, in dollars; usd None = nobody said what its currency is worth then."""
+
+    budget: Budget
+    usd: Decimal | None
+
+
+def set_budget(
+    team: Team | None, month: date, amount: Decimal | None, *, repeats: bool, now: datetime, by: str, currency: str = exchange.USD
+) -> Budget:
+    """What the team (None: the whole fleet) may spend in that month, and with `repeats` in those after it.
+
+    An amount of None ends a budget. A month that is over keeps what it had. Raises BudgetError.
+    """
+    _check_month(month, now)
+    if amount is not None:
+        amount = _checked_amount(amount)
+        _usd_per_unit(currency, month)
+    made = Budget(team=team, month=month, amount=amount, currency=currency, repeats=repeats, created_at=now, created_by=by[:200])
+    with transaction.atomic():
+        made.save()
+        facts = {
+            "team": "" if team is None else team.slug,
+            "month": f"{month:%Y-%m}",
+            "amount": str(amount),
+            "currency": currency,
+            "by": by,
+        }
+        transaction.on_commit(partial(log.info, "budget set", **facts))
+    return made
+
+
+def counting(rows: Iterable[Budget], month: date) -> Budget | None:
+    """The one of a team's budgets that counts in the month. Pure.
+
+    One of that very month is stronger than a repeating one that began before; of one month the newest counts.
+    One without an amount says that there is no budget: None.
+    """
+    holding = [row for row in rows if row.month == month or (row.repeats and row.month < month)]
+    newest = max(holding, key=lambda row: (row.month, row.created_at, row.pk), default=None)
+    return None if newest is None or newest.amount is None else newest
+
+
+def limits(month: date) -> dict[str, Limit]:
+    """The budgets that count in the month, by the team's slug, or WHOLE_FLEET."""
+    by_team: dict[str, list[Budget]] = {}
+    for row in Budget.objects.select_related("team").filter(month__lte=month):
+        by_team.setdefault(WHOLE_FLEET if row.team is None else row.team.slug, []).append(row)
+    found = {slug: counting(rows, month) for slug, rows in by_team.items()}
+    return {slug: Limit(budget, usd_of(budget, month)) for slug, budget in found.items() if budget is not None}
+
+
+def limit(team: Team | None, month: date) -> Limit | None:
+    """The budget of one team, or of the whole fleet, that counts in the month."""
+    budget = counting(history(team), month)
+    return None if budget is None else Limit(budget, usd_of(budget, month))
+
+
+def usd_of(budget: Budget | None, month: date) -> Decimal | None:
+    """In dollars, by the rate of exchange that holds when the month begins: a budget does not move within its month."""
+    if budget is None or budget.amount is None:
+        return None
+    try:
+        return budget.amount * _usd_per_unit(budget.currency, month)
+    except BudgetError:
+        return None
+
+
+def history(team: Team | None) -> QuerySet[Budget]:
+    """Every budget that was set for the team, or the whole fleet, the newest first."""
+    return Budget.objects.filter(team=team).order_by("-created_at", "-pk")
+
+
+def months(now: datetime) -> Sequence[date]:
+    """The months for which a budget can be set, from the running one on."""
+    found = [clock.month_of(now, zone())]
+    while len(found) <= MONTHS_AHEAD:
+        found.append(clock.following(found[-1]))
+    return found
+
+
+def _usd_per_unit(currency: str, month: date) -> Decimal:
+    try:
+        return exchange.usd_per_unit(currency, clock.month(month, zone()).start)
+    except RateError as error:
+        raise BudgetError(f"{error} Set its rate of exchange first (Settings, Rates).", field="currency") from error
+
+
+def _check_month(month: date, now: datetime) -> None:
+    allowed = months(now)
+    if month not in allowed:
+        raise BudgetError(f"A budget is for a month from {allowed[0]:%Y-%m} to {allowed[-1]:%Y-%m}, not {month:%Y-%m}.", field="month")
+
+
+def _checked_amount(amount: Decimal) -> Decimal:
+    if not amount.is_finite() or not 0 < amount <= MAX_AMOUNT or amount != amount.quantize(CENT):
+        raise BudgetError(f"A budget is above 0, at most {MAX_AMOUNT:,} and in whole cents, not {amount}.", field="amount")
+    return amount

@@ -1,0 +1,200 @@
+"""What will be spent, from what was: a weekday×hour shape, a level, and how wrong that was before. Pure.
+
+docs/budgets.md has the formulas. All arrays are of several series at once: [series, day] or
+[series, day, hour on the wall], the last day is the newest whole one, NaN is what is not known.
+A "day to come" is counted from the first that is not in the history: its weekday is that of 7 days before.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleetwatch.budgets.arrays import Floats, quantile
+
+WEEK = 7
+SHAPE_WEEKS = 8  # of which the shape is made: long enough for a median, short enough to follow habits
+LEVEL_WEIGHTS = np.array([0.4, 0.3, 0.2, 0.1])  # of the last four weeks, the newest first
+CLIP_SPREADS = 4.0  # a day farther from its usual amount counts as one this far: a burst is no habit
+SHIFT_SPREADS, SHIFT_DAYS = 2.0, 5  # so many of the last 7 days beyond so many spreads on one side: the level moved
+LEAST_SPREAD = 0.05  # of a usual day: less is not told apart
+FEWEST_DAYS = 7  # below it there is no shape: the mean of what there is
+NEW_DAYS = 14  # below it nothing was seen twice: the range is a guess and says so
+LONGEST = 31  # days ahead
+LOW, HIGH = 0.1, 0.9  # the range holds 8 of 10 outcomes
+ENOUGH = 6.0  # stretches that do not overlap, to read a range of them
+SMALL_SAMPLE = 1.5  # how much wider a range of n such stretches is: 1 + 1.5 ÷ n (coverage measured: docs/budgets.md)
+WIDE = (-0.5, 1.0)  # half to twice, where nothing was tried before
+NARROWEST = 0.01  # of a range, either way
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """What a week to come looks like: dollars per hour by day to come (modulo 7) and hour on the wall."""
+
+    usd_per_hour: Floats  # [series, 7, 24]
+    has_shifted: NDArray[np.bool_]  # [series]: the level is that of the last week alone
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """How wrong the same forecast was, made again at each earlier day, by days ahead (index 0 = one day)."""
+
+    tries: NDArray[np.int64]  # [series, LONGEST]
+    median_error: Floats  # |actual ÷ forecast − 1|, NaN = never tried
+    low: Floats  # the range, relative to the forecast
+    high: Floats
+
+
+def rhythm(usd: Floats, hours: Floats) -> Rhythm:
+    """The rhythm after these days. `usd` [series, day, hour], `hours` [day, hour] how long each was."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rates = np.where(hours > 0, usd / hours, np.nan)
+    return _rhythm(rates)
+
+
+def backtest(usd: Floats, hours: Floats) -> Trial:
+    """The forecast at each earlier midnight with at least a week before it, against what came."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rates = np.where(hours > 0, usd / hours, np.nan)
+    # an hour that does not exist is no gap
+    actual = np.where(hours > 0, usd, 0.0).sum(axis=2)
+    series, days = actual.shape
+    errors = np.full((max(days - FEWEST_DAYS, 0), series, LONGEST), np.nan)
+    for row, origin in enumerate(range(FEWEST_DAYS, days)):
+        ahead = min(LONGEST, days - origin)
+        week = _rhythm(rates[:, max(0, origin - SHAPE_WEEKS * WEEK) : origin]).usd_per_hour
+        expected = np.einsum("sdh,dh->sd", week[:, np.arange(ahead) % WEEK], hours[origin : origin + ahead])
+        errors[row, :, :ahead] = _relative(np.cumsum(actual[:, origin : origin + ahead], axis=1), np.cumsum(expected, axis=1))
+        errors[row, first_days(actual) > origin - FEWEST_DAYS] = np.nan
+    return _judged(errors)
+
+
+def first_days(daily: Floats) -> NDArray[np.int64]:
+    """The index of each series' first day with dollars; the number of days where there is none."""
+    spent = np.nan_to_num(daily) > 0
+    if not spent.shape[1]:
+        return np.zeros(len(spent), dtype=np.int64)
+    return np.where(spent.any(axis=1), spent.argmax(axis=1), spent.shape[1])
+
+
+def _rhythm(rates: Floats) -> Rhythm:
+    """As rhythm(), of dollars per hour; days before a series' first one count for nothing."""
+    rates = _from_first_day(rates)
+    days = rates.shape[1]
+    if days < FEWEST_DAYS:
+        return _flat(rates)
+    weeks = min(SHAPE_WEEKS, -(-days // WEEK))
+    newest = rates[:, -weeks * WEEK :]
+    missing = np.full((len(rates), weeks * WEEK - newest.shape[1], 24), np.nan)
+    padded = np.concatenate([missing, newest], axis=1)
+    by_week = padded.reshape(rates.shape[0], weeks, WEEK, 24)[:, ::-1]  # the newest first
+    shape = _filled(_trimmed_mean(by_week), rates)
+    usual = shape.sum(axis=2)  # [series, 7]
+    level, has_shifted = _level(_day_sums(by_week), usual)
+    total = usual.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scale = np.where(total > 0, level / total, 0.0)
+        even = level / (WEEK * 24)
+    scaled = shape * scale[:, None, None]
+    # a team whose hours are mostly empty has an empty shape: its level is spread evenly
+    scaled[total <= 0] = even[total <= 0, None, None]
+    short = np.isfinite(rates).any(axis=2).sum(axis=1) < FEWEST_DAYS
+    if short.any():
+        scaled[short] = _flat(rates[short]).usd_per_hour
+    return Rhythm(scaled, has_shifted & ~short)
+
+
+def _flat(rates: Floats) -> Rhythm:
+    """The mean of every hour there is, for every hour to come."""
+    known = np.isfinite(rates)
+    count = known.sum(axis=(1, 2))
+    mean = np.where(known, rates, 0.0).sum(axis=(1, 2)) / np.maximum(count, 1)
+    return Rhythm(np.broadcast_to(mean[:, None, None], (rates.shape[0], WEEK, 24)).copy(), np.zeros(rates.shape[0], dtype=bool))
+
+
+def _from_first_day(rates: Floats) -> Floats:
+    """NaN before the first day with dollars: a team that was not there did not spend nothing."""
+    first = first_days(np.nansum(rates, axis=2))
+    before = np.arange(rates.shape[1])[None, :] < first[:, None]
+    return np.where(before[:, :, None], np.nan, rates)
+
+
+def _trimmed_mean(by_week: Floats) -> Floats:
+    """Over weeks (axis 1), without the highest and lowest third; NaN where no week knows."""
+    ordered = np.sort(by_week, axis=1)  # NaN last
+    known = np.isfinite(ordered).sum(axis=1, keepdims=True)
+    drop = known // 3
+    place = np.arange(by_week.shape[1])[None, :, None, None]
+    kept = (place >= drop) & (place < known - drop)
+    with np.errstate(invalid="ignore"):
+        mean = np.where(kept, ordered, 0.0).sum(axis=1) / np.maximum(kept.sum(axis=1), 1)
+    return np.where(known[:, 0] > 0, mean, np.nan)
+
+
+def _filled(shape: Floats, rates: Floats) -> Floats:
+    """Hours of the week that nobody saw get the mean of all hours."""
+    return np.where(np.isfinite(shape), shape, _flat(rates).usd_per_hour)
+
+
+def _day_sums(by_week: Floats) -> Floats:
+    """Dollars of days [series, week, 7] by 24 hours on the wall; NaN where a quarter of the day or more is not known.
+
+    What is missing of others is taken as the day's mean.
+    """
+    known = np.isfinite(by_week).sum(axis=3)
+    with np.errstate(invalid="ignore"):
+        mean = np.where(np.isfinite(by_week), by_week, 0.0).sum(axis=3) / np.maximum(known, 1)
+    return np.where(known > 18, mean * 24, np.nan)
+
+
+def _level(days: Floats, usual: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Dollars of a week, and whether they are those of the last one alone because the level moved."""
+    with np.errstate(invalid="ignore"):
+        off = days - usual[:, None, :]
+    spread = _spread(off, usual)[:, None]
+    beyond = np.nan_to_num(off[:, 0]) / spread
+    has_shifted = np.maximum((beyond > SHIFT_SPREADS).sum(axis=1), (beyond < -SHIFT_SPREADS).sum(axis=1)) >= SHIFT_DAYS
+    limit = CLIP_SPREADS * spread[:, :, None]
+    clipped = usual[:, None, :] + np.clip(np.nan_to_num(off), -limit, limit)
+    present = np.isfinite(days).any(axis=2)[:, : len(LEVEL_WEIGHTS)]
+    weights = np.where(present, LEVEL_WEIGHTS[: present.shape[1]], 0.0)
+    weekly = clipped.sum(axis=2)[:, : len(LEVEL_WEIGHTS)]
+    steady = (weekly * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1e-12)
+    newest = (usual + np.nan_to_num(off[:, 0])).sum(axis=1)
+    return np.maximum(np.where(has_shifted, newest, steady), 0.0), has_shifted
+
+
+def _spread(off: Floats, usual: Floats) -> Floats:
+    """The usual distance of a day from its usual amount: 1.4826 × the median one, as for a normal distribution."""
+    median = np.nan_to_num(quantile(np.abs(off.reshape(len(off), -1)), 0.5, axis=1))
+    return np.maximum(1.4826 * median + LEAST_SPREAD * usual.mean(axis=1), 1e-9)
+
+
+def _relative(actual: Floats, expected: Floats) -> Floats:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(expected > 0, actual / expected - 1, np.nan)
+
+
+def _judged(errors: Floats) -> Trial:
+    """Medians and ranges by days ahead, of errors [try, series, days ahead]."""
+    known = np.isfinite(errors)
+    tries = known.sum(axis=0)
+    stretches = tries / np.arange(1, LONGEST + 1)  # that do not overlap
+    wider = 1 + SMALL_SAMPLE / np.maximum(stretches, 1)
+    low = np.minimum(quantile(errors, LOW, axis=0) * wider, -NARROWEST)
+    high = np.maximum(quantile(errors, HIGH, axis=0) * wider, NARROWEST)
+    for row in range(errors.shape[1]):
+        _hold(low[row], high[row], stretches[row])
+    return Trial(tries, quantile(np.abs(errors), 0.5, axis=0), np.maximum(low, -1.0), high)
+
+
+def _hold(low: Floats, high: Floats, stretches: Floats) -> None:
+    """Farther ahead than was tried often enough a range is no narrower than the last one that was; with none it is WIDE."""
+    enough = np.flatnonzero(stretches >= ENOUGH)
+    if not len(enough):
+        low[:], high[:] = WIDE
+        return
+    last = enough[-1]
+    low[last:] = np.fmin(low[last:], low[last])
+    high[last:] = np.fmax(high[last:], high[last])

@@ -1,0 +1,105 @@
+"""A month at its end: what was spent, what is still to come with its range, and when a budget is passed. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from itertools import accumulate
+from zoneinfo import ZoneInfo
+
+from fleetwatch.budgets.clock import cuts_of
+from fleetwatch.budgets.forecast import LONGEST, WEEK
+from fleetwatch.costs import cuts
+from fleetwatch.lib.intervals import Interval
+
+OVER, WILL_PASS, MAY_PASS, WITHIN = "over", "will pass", "may pass", "within"
+UNKNOWN, NO_BUDGET = "not known", "no budget"
+RISKS = (OVER, WILL_PASS, MAY_PASS, UNKNOWN, WITHIN, NO_BUDGET)  # most pressing first
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What is known for predicting one series: see forecast.py. Days ahead count from `origin`, a midnight."""
+
+    origin: datetime
+    usd_per_hour: Sequence[Sequence[float]]  # 7 days from origin's on × 24 hours on the wall
+    low: Sequence[float]  # by days ahead, relative to the forecast
+    high: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is expected to have been spent by `until`, in the middle and at the ends of the range."""
+
+    until: datetime
+    expected_usd: float
+    low_usd: float
+    high_usd: float
+
+
+@dataclass(frozen=True, slots=True)
+class MonthEnd:
+    """The rest of a month from its first hour that is not known yet on, by days; the last step is the month's end."""
+
+    steps: tuple[Step, ...]
+    passes_at: datetime | None  # when the budget is passed at the expected rate, None = not in this month
+    may_pass_at: datetime | None  # and when at the upper end of the range
+
+    @property
+    def end(self) -> Step:
+        return self.steps[-1]
+
+
+def predict(basis: Basis, rest: Interval, spent_usd: Decimal, *, budget_usd: Decimal | None, zone: ZoneInfo) -> MonthEnd:
+    """The rest of the month [rest.start, rest.end), after what was spent before."""
+    spent = float(spent_usd)
+    budget = None if budget_usd is None else float(budget_usd)
+    moments, amounts = _hours(basis, rest, zone)
+    coming = list(accumulate(amounts))
+    ranges = [_relative(basis, moment, rest.start) for moment in moments]
+    high = [usd * (1 + up) for usd, (_, up) in zip(coming, ranges, strict=True)]
+    ends = [index for index, moment in enumerate(moments) if cuts.midnight(moment, zone) == moment or moment == rest.end]
+    steps = [Step(moments[i], spent + coming[i], spent + max(coming[i] * (1 + ranges[i][0]), 0.0), spent + high[i]) for i in ends]
+    return MonthEnd(tuple(steps), _passing(moments, coming, spent, budget), _passing(moments, high, spent, budget))
+
+
+def risk(spent_usd: Decimal, budget_usd: Decimal | None, end: Step | None) -> str:
+    """One of RISKS."""
+    if budget_usd is None:
+        return NO_BUDGET
+    if spent_usd > budget_usd:
+        return OVER
+    if end is None:
+        return UNKNOWN
+    budget = float(budget_usd)
+    if end.expected_usd > budget:
+        return WILL_PASS
+    return MAY_PASS if end.high_usd > budget else WITHIN
+
+
+def _hours(basis: Basis, rest: Interval, zone: ZoneInfo) -> tuple[list[datetime], list[float]]:
+    """The end of every cut of the rest, and its dollars."""
+    first = cuts.midnight(basis.origin, zone)
+    moments, amounts = [], []
+    for day in cuts.days(rest, zone):
+        # dates, not durations: days have 23 to 25 hours
+        place = (day.start.astimezone(zone).date() - first.astimezone(zone).date()).days % WEEK
+        for cut in cuts_of(day, zone):
+            if rest.start < cut.interval.end <= rest.end:
+                share_h = (cut.interval.end - max(cut.interval.start, rest.start)) / timedelta(hours=1)
+                moments.append(cut.interval.end)
+                amounts.append(basis.usd_per_hour[place][cut.hour] * share_h)
+    return moments, amounts
+
+
+def _relative(basis: Basis, moment: datetime, start: datetime) -> tuple[float, float]:
+    """The range of what comes from start to the moment: that of as many whole days, rounded up."""
+    ahead = max(1, -(-(moment - start) // timedelta(days=1)))
+    place = min(ahead, LONGEST) - 1
+    return basis.low[place], basis.high[place]
+
+
+def _passing(moments: Sequence[datetime], coming: Sequence[float], spent: float, budget: float | None) -> datetime | None:
+    if budget is None or spent > budget:
+        return None
+    return next((moment for moment, usd in zip(moments, coming, strict=True) if spent + usd > budget), None)

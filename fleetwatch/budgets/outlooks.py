@@ -1,0 +1,106 @@
+"""Forecasts of teams and of the fleet: made once a day from the days that are over, read with what was spent since."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+import numpy as np
+from django.db import transaction
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.budgets import forecast, history, month_end
+from fleetwatch.budgets.models import Outlook
+from fleetwatch.budgets.month_end import Basis, MonthEnd
+from fleetwatch.costs import cuts
+from fleetwatch.lib.intervals import Interval
+
+KINDS = ("fleet", "team")
+TOLD_DAYS = (1, 7, 14, 28)  # ahead: the errors that are shown
+NO_HISTORY = "Nothing was spent on a day that is over: there is nothing to go by yet."
+NEW = "Under two weeks of history: the range is a guess."
+SHIFTED = "Spending moved: the level is that of the last 7 days."
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """How far off the same forecast was, so many days ahead, in the median of so many earlier days."""
+
+    days: int
+    median_error: float
+    tries: int
+
+
+def is_due(now: datetime) -> bool:
+    """Whether the forecasts of today still have to be made, or were made of a part of the history."""
+    return not Outlook.objects.filter(kind="fleet", origin=cuts.midnight(now, zone()), is_whole=True).exists()
+
+
+def make(now: datetime, *, is_whole: bool) -> dict[str, int]:
+    """How many forecasts were made; those of who spent nothing in the history are forgotten."""
+    rows = [row for kind in KINDS for row in _of_kind(kind, now, is_whole)]
+    with transaction.atomic():
+        Outlook.objects.all().delete()
+        Outlook.objects.bulk_create(rows)
+    return {"forecasts": len(rows)}
+
+
+def all_of(kind: str) -> dict[str, Outlook]:
+    """The forecasts of a kind by key."""
+    return {row.key: row for row in Outlook.objects.filter(kind=kind)}
+
+
+def until_month_end(outlook: Outlook | None, rest: Interval | None, spent_usd: Decimal, *, budget_usd: Decimal | None) -> MonthEnd | None:
+    """The rest of the month; None without a forecast, or where nothing is left of the month."""
+    if outlook is None or rest is None:
+        return None
+    basis = Basis(outlook.origin, outlook.usd_per_hour, outlook.low, outlook.high)
+    return month_end.predict(basis, rest, spent_usd, budget_usd=budget_usd, zone=zone())
+
+
+def reason(outlook: Outlook | None) -> str:
+    """What to know of a forecast, or why there is none; "" where there is nothing to say."""
+    if outlook is None:
+        return NO_HISTORY
+    if outlook.days < forecast.NEW_DAYS:
+        return NEW
+    return SHIFTED if outlook.has_shifted else ""
+
+
+def tried(outlook: Outlook | None) -> list[Tried]:
+    """The back-tested errors for TOLD_DAYS, as far as there were any."""
+    if outlook is None:
+        return []
+    errors = [(days, outlook.median_error[days - 1], outlook.tries[days - 1]) for days in TOLD_DAYS]
+    return [Tried(days, error, tries) for days, error, tries in errors if error is not None]
+
+
+def _of_kind(kind: str, now: datetime, is_whole: bool) -> list[Outlook]:
+    kept = history.read(kind, now)
+    if not kept.days:
+        return []
+    usd = kept.usd["cost"]
+    first = forecast.first_days(np.nansum(usd, axis=2))
+    rhythm, trial = forecast.rhythm(usd, kept.hours), forecast.backtest(usd, kept.hours)
+    origin, days = kept.days[-1].end, len(kept.days)
+    return [
+        Outlook(
+            kind=kind,
+            key=key,
+            origin=origin,
+            made_at=now,
+            days=days - int(first[i]),
+            has_shifted=bool(rhythm.has_shifted[i]),
+            usd_per_hour=np.round(rhythm.usd_per_hour[i], 6).tolist(),
+            low=_known(trial.low[i]),
+            high=_known(trial.high[i]),
+            median_error=_known(trial.median_error[i]),
+            tries=trial.tries[i].tolist(),
+            is_whole=is_whole,
+        )
+        for i, key in enumerate(kept.keys)
+        if first[i] < days
+    ]
+
+
+def _known(values: forecast.Floats) -> list[float | None]:
+    return [round(float(value), 6) if np.isfinite(value) else None for value in values]

@@ -1,0 +1,154 @@
+"""Reads of budgets: each team's month so far, its end, and its budget."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+
+from fleetwatch.accounts.models import Team
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.budgets import budgets, clock, history, month_end, outlooks
+from fleetwatch.budgets.budgets import WHOLE_FLEET, Limit
+from fleetwatch.budgets.models import Outlook, SpendDay
+from fleetwatch.budgets.month_end import MonthEnd
+from fleetwatch.budgets.outlooks import Tried
+from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.selectors import Bucket, Scope
+from fleetwatch.lib.intervals import Interval
+
+NOTHING = Decimal(0)
+FLEET_NAME = (WHOLE_FLEET, "Whole fleet")
+Spent = tuple[Decimal, int]  # dollars, and milliseconds without a rate
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """The running month: `so_far` is what is known of it (None = nothing yet), `rest` what is not (None = nothing left)."""
+
+    first: date
+    whole: Interval
+    so_far: Interval | None
+    rest: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One team's month, or the fleet's (key WHOLE_FLEET)."""
+
+    key: str
+    label: str
+    spent_usd: Decimal
+    unpriced_ms: int  # time without a rate: in no dollar figure
+    limit: Limit | None
+    end: MonthEnd | None  # None = no forecast; `reason` says why
+    reason: str
+    tried: list[Tried]
+
+    @property
+    def budget_usd(self) -> Decimal | None:
+        return None if self.limit is None else self.limit.usd
+
+    @property
+    def share(self) -> Decimal | None:
+        """Spent ÷ budget; None without a budget."""
+        return None if self.budget_usd is None else self.spent_usd / self.budget_usd
+
+    @property
+    def forecast_share(self) -> float | None:
+        """Expected at the month's end ÷ budget; None where one of them is not known."""
+        return None if self.end is None or self.budget_usd is None else self.end.end.expected_usd / float(self.budget_usd)
+
+    @property
+    def risk(self) -> str:
+        """One of month_end.RISKS."""
+        if self.limit is not None and self.budget_usd is None:
+            return month_end.UNKNOWN
+        return month_end.risk(self.spent_usd, self.budget_usd, None if self.end is None else self.end.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A month that is over, as far as hours of it are kept."""
+
+    first: date
+    spent_usd: Decimal
+    budget_usd: Decimal | None
+
+
+def running_month(now: datetime) -> Month:
+    first = clock.month_of(now, zone())
+    whole = clock.month(first, zone())
+    until = max(whole.start, history.known_until(now))
+    so_far = Interval(whole.start, until) if until > whole.start else None
+    return Month(first, whole, so_far, Interval(until, whole.end) if until < whole.end else None)
+
+
+def lines(now: datetime) -> list[Line]:
+    """The fleet first, then every team with a budget, dollars this month or a forecast; most pressing first."""
+    month = running_month(now)
+    groups = [] if month.so_far is None else costs.totals_by(month.so_far, "team")
+    limits, forecasts = budgets.limits(month.first), outlooks.all_of("team")
+    spent = {group.key: (group.totals.cost_usd, group.totals.unpriced_ms) for group in groups}
+    labels = _labels(limits, forecasts) | {group.key: group.label for group in groups}
+    own = {key for key in labels if key == costs.UNALLOCATED or key in costs.WHY}
+    teams = [
+        _line((key, label), spent.get(key, (NOTHING, 0)), limits.get(key), forecasts.get(key), month)
+        for key, label in labels.items()
+        if key not in own
+    ]
+    fleet_spent = sum((usd for usd, _ in spent.values()), NOTHING), sum(unpriced for _, unpriced in spent.values())
+    fleet = _line(FLEET_NAME, fleet_spent, limits.get(WHOLE_FLEET), outlooks.all_of("fleet").get(""), month)
+    return [fleet, *sorted(teams, key=_pressing)]
+
+
+def line(team: Team | None, now: datetime) -> Line:
+    """One team's month, or the fleet's."""
+    month = running_month(now)
+    scope = Scope() if team is None else Scope(team=team.slug)
+    totals = None if month.so_far is None else costs.totals(month.so_far, scope=scope)
+    spent = (NOTHING, 0) if totals is None else (totals.cost_usd, totals.unpriced_ms)
+    forecasts = outlooks.all_of("fleet" if team is None else "team")
+    name = FLEET_NAME if team is None else (team.slug, team.name or team.slug)
+    return _line(name, spent, budgets.limit(team, month.first), forecasts.get(name[0]), month)
+
+
+def days_so_far(team: Team | None, now: datetime) -> list[Bucket]:
+    """The month's days as far as they are known, in dollars."""
+    month = running_month(now)
+    scope = Scope() if team is None else Scope(team=team.slug)
+    return [] if month.so_far is None else costs.dollars_over_time(month.so_far, "day", scope=scope)
+
+
+def past_months(team: Team | None, now: datetime) -> list[Past]:
+    """The months before this one of which hours are kept whole, with the budget that counted; the newest first."""
+    kind, key = ("fleet", "") if team is None else ("team", team.slug)
+    organisation_zone = zone()
+    spent: dict[date, Decimal] = {}
+    for start, usd in SpendDay.objects.filter(kind=kind, key=key).values_list("start", "usd"):
+        first = clock.month_of(start, organisation_zone)
+        spent[first] = spent.get(first, NOTHING) + usd
+    oldest = SpendDay.objects.filter(kind=kind).order_by("start").values_list("start", flat=True).first()
+    rows = list(budgets.history(team))
+    return [
+        Past(first, usd, budgets.usd_of(budgets.counting(rows, first), first))
+        for first, usd in sorted(spent.items(), reverse=True)
+        if first < clock.month_of(now, organisation_zone) and oldest is not None and clock.month(first, organisation_zone).start >= oldest
+    ]
+
+
+def _line(name: tuple[str, str], spent: Spent, limit: Limit | None, outlook: Outlook | None, month: Month) -> Line:
+    spent_usd, unpriced_ms = spent
+    end = outlooks.until_month_end(outlook, month.rest, spent_usd, budget_usd=None if limit is None else limit.usd)
+    reason = outlooks.reason(outlook)
+    return Line(*name, spent_usd, unpriced_ms, limit, end, reason, outlooks.tried(outlook))
+
+
+def _labels(limits: Mapping[str, Limit], forecasts: Mapping[str, Outlook]) -> dict[str, str]:
+    """Names of teams that have a budget or a forecast."""
+    slugs = (limits.keys() | forecasts.keys()) - {WHOLE_FLEET}
+    return {slug: name or slug for slug, name in Team.objects.filter(slug__in=slugs).values_list("slug", "name")}
+
+
+def _pressing(line: Line) -> tuple[int, float, Decimal, str]:
+    """By risk, then by how much of the budget is expected to go, then by dollars."""
+    return (month_end.RISKS.index(line.risk), -(line.forecast_share or 0.0), -line.spent_usd, line.key)

@@ -1,0 +1,193 @@
+"""Anomalies of teams, GPU models, nodes and the fleet: found each hour, kept, explained by what moved most."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from django.conf import settings
+from django.db import transaction
+
+from fleetwatch.accounts.models import Team
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.budgets import anomalies, clock, history
+from fleetwatch.budgets.history import METRICS, History
+from fleetwatch.budgets.models import KINDS, Anomaly
+from fleetwatch.costs import cuts
+from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.pricing import MICRO_USD
+from fleetwatch.costs.selectors import Group, Scope
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import Interval
+
+LOOKS_BACK_DAYS = 35  # as far as late data reopens hours
+KEPT = timedelta(days=400)
+EXPLAINED_PER_RUN = 20
+MOVERS = 3  # of each kind
+ENDED = timedelta(hours=2)  # an anomaly whose last hour is older than this does not grow any more
+WEEK = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """A job, user or node whose dollars changed by `usd` against the same hours of the weeks before."""
+
+    key: str
+    label: str
+    usd: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An anomaly as it is told: `label` names the series, `is_open` says that it may still grow."""
+
+    anomaly: Anomaly
+    label: str
+    is_open: bool
+
+    @property
+    def excess_usd(self) -> Decimal:
+        """Dollars beyond the usual; negative = less was spent."""
+        return self.anomaly.usd - self.anomaly.usual_usd
+
+    @property
+    def movers(self) -> list[tuple[str, list[Mover]]]:
+        """What moved most, by kind: job, user, node."""
+        found: dict[str, list[Mover]] = {}
+        for each in self.anomaly.movers:
+            found.setdefault(each["kind"], []).append(Mover(each["key"], each["label"], Decimal(each["usd"])))
+        return list(found.items())
+
+
+def find(now: datetime) -> dict[str, int]:
+    """How many anomalies there are in the last weeks, and how many are new, changed or gone. Safe twice."""
+    # what lies at the edge of the window is cut by it: that one stays as it was found
+    horizon = cuts.midnight(now, zone(), days=1 - LOOKS_BACK_DAYS)
+    rows = [row for kind in KINDS for row in _of_kind(kind, now) if row.start > horizon]
+    found = {_name(row): row for row in rows}
+    stored = {_name(row): row for row in Anomaly.objects.filter(start__gt=horizon)}
+    fresh = [row for name, row in found.items() if name not in stored or stored[name].end != row.end]
+    for row in sorted(fresh, key=lambda row: row.end, reverse=True)[:EXPLAINED_PER_RUN]:
+        row.movers = _movers(row)
+    changed = [row for name, row in found.items() if name not in stored or _said(stored[name]) != _said(row)]
+    for row in changed:
+        before = stored.get(_name(row))
+        row.found_at = now if before is None else before.found_at
+        row.movers = row.movers or ([] if before is None else before.movers)
+    gone = [row.pk for name, row in stored.items() if name not in found or found[name] in changed]
+    with transaction.atomic():
+        Anomaly.objects.filter(pk__in=gone).delete()
+        Anomaly.objects.filter(end__lt=now - KEPT).delete()
+        Anomaly.objects.bulk_create(changed)
+    return {"anomalies": len(found), "changed": len(changed), "gone": len(stored.keys() - found.keys())}
+
+
+def anomalies_of(interval: Interval, *, kind: str | None = None, key: str | None = None, now: datetime) -> list[Seen]:
+    """Anomalies that overlap the interval, the newest first."""
+    rows = Anomaly.objects.filter(start__lt=interval.end, end__gt=interval.start).order_by("-end", "-start", "kind", "key", "metric")
+    rows = rows if kind is None else rows.filter(kind=kind)
+    return _seen(rows if key is None else rows.filter(key=key), now)
+
+
+def _seen(rows: Iterable[Anomaly], now: datetime) -> list[Seen]:
+    told = list(rows)
+    names = dict(Team.objects.filter(slug__in={row.key for row in told if row.kind == "team"}).values_list("slug", "name"))
+    return [Seen(row, _label(row, names), row.end > now - ENDED) for row in told]
+
+
+def _label(row: Anomaly, teams: dict[str, str]) -> str:
+    if row.kind == "fleet":
+        return "Whole fleet"
+    if row.kind == "team":
+        return teams.get(row.key) or {costs.UNALLOCATED: "unallocated"}.get(row.key, row.key)
+    return row.key
+
+
+def _of_kind(kind: str, now: datetime) -> list[Anomaly]:
+    kept = history.read(kind, now, with_today=True)
+    since = max(0, len(kept.days) - LOOKS_BACK_DAYS)
+    floor = settings.ANOMALY_FLOOR_USD_PER_DAY
+    return [
+        _row(each, kind, metric, kept)
+        for metric in METRICS
+        for each in anomalies.find(kept.usd[metric], since_day=since, floor_usd_per_day=floor)
+    ]
+
+
+def _name(row: Anomaly) -> tuple[str, str, str, datetime]:
+    return (row.kind, row.key, row.metric, row.start)
+
+
+def _row(each: anomalies.Found, kind: str, metric: str, kept: History) -> Anomaly:
+    return Anomaly(
+        kind=kind,
+        key=kept.keys[each.series],
+        metric=metric,
+        start=_hour(kept, each.first).start,
+        end=_hour(kept, each.last).end,
+        usd=_micro(each.usd),
+        usual_usd=_micro(each.usual_usd),
+        spreads=round(max(-999.0, min(999.0, each.spreads)), 1),
+    )
+
+
+def _hour(kept: History, place: int) -> Interval:
+    """The hour on the wall at that place; next to one that was skipped, the day's nearest."""
+    day, hour = divmod(place, clock.HOURS)
+    found = clock.wall_hour(kept.days[day], hour, zone()) or clock.wall_hour(kept.days[day], hour + 1, zone())
+    return found or kept.days[day]
+
+
+def _micro(usd: float) -> Decimal:
+    return Decimal(repr(usd)).quantize(MICRO_USD)
+
+
+def _said(row: Anomaly) -> tuple[object, ...]:
+    return (row.end, row.usd, row.usual_usd, row.spreads)
+
+
+def _movers(row: Anomaly) -> list[dict[str, str]]:
+    """Jobs, users and nodes whose dollars differ most from those of the same hours of the weeks before, in its direction."""
+    during = Interval(row.start, row.end)
+    back = WEEK * -(-(row.end - row.start) // WEEK)
+    before = Interval(row.start - back, row.end - back)
+    scope = Scope(**{row.kind: row.key}) if row.kind in ("team", "node", "gpu_model") else Scope()
+    sign = 1 if row.usd >= row.usual_usd else -1
+    jobs = _moved(during, before, "job", scope, row.metric)
+    moved = [
+        ("job", jobs),
+        ("user", _by_user(jobs)),
+        ("node", {} if row.kind == "node" else _moved(during, before, "node", scope, row.metric)),
+    ]
+    return [line for kind, amounts in moved for line in _largest(kind, amounts, sign)]
+
+
+def _by_user(jobs: dict[tuple[str, str], Decimal]) -> dict[tuple[str, str], Decimal]:
+    user_of = dict(Job.objects.filter(key__in=[key for key, _ in jobs if key]).values_list("key", "user"))
+    changes: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    for (key, _), usd in jobs.items():
+        user = user_of.get(key, "")
+        changes[user, user] += usd
+    return changes
+
+
+def _moved(during: Interval, before: Interval, group_by: str, scope: Scope, metric: str) -> dict[tuple[str, str], Decimal]:
+    """How the dollars of each line changed."""
+    changes: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    for groups, sign in ((costs.totals_by(during, group_by, scope=scope), 1), (costs.totals_by(before, group_by, scope=scope), -1)):
+        for group in groups:
+            changes[group.key, group.label] += sign * _amount(group, metric)
+    return changes
+
+
+def _amount(group: Group, metric: str) -> Decimal:
+    return group.totals.wasted_usd if metric == "wasted" else group.totals.cost_usd
+
+
+def _largest(kind: str, amounts: dict[tuple[str, str], Decimal], sign: int) -> Sequence[dict[str, str]]:
+    """The largest changes in that direction, as they are kept."""
+    ordered = sorted(((sign * usd, key, label) for (key, label), usd in amounts.items() if key and sign * usd > 0), reverse=True)
+    return [
+        {"kind": kind, "key": key, "label": label, "usd": str((sign * usd).quantize(MICRO_USD))} for usd, key, label in ordered[:MOVERS]
+    ]
