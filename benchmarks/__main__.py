@@ -1,22 +1,55 @@
-"""`make bench`: every benchmarks/bench_*.py, one after the other, each in a process of its own."""
+"""`make bench`, `make bench-full`: every benchmarks/bench_*.py in a process of its own; all together write docs/benchmarks.md."""
 
-import platform
+import argparse
 import subprocess
 import sys
+import tempfile
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks import page
+from benchmarks.tables import Size
+
 HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "benchmarks.md"
 
 
 def main() -> int:
-    """0 when every benchmark ran."""
-    print(f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {platform.processor() or platform.machine()}, Python {platform.python_version()}")
-    failed = 0
-    for path in sorted(HERE.glob("bench_*.py")):
-        print(f"\n== {path.stem.removeprefix('bench_')} ==", flush=True)
-        failed += subprocess.run([sys.executable, "-m", f"benchmarks.{path.stem}"], cwd=HERE.parent, check=False).returncode != 0
+    """0 when every bench gave its tables."""
+    names = [path.stem.removeprefix("bench_") for path in sorted(HERE.glob("bench_*.py"))]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Runs the benchmarks; without a name all of them.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
+    parser.add_argument("--size", type=Size, default=Size.QUICK, help="quick or full (default quick)")
+    wanted = parser.parse_args()
+    if unknown := set(wanted.names) - set(names):
+        parser.error(f"there is no {', '.join(sorted(unknown))}; there is {', '.join(names)}")
+    began = datetime.now(UTC)
+    results = [_run(name, wanted.size) for name in wanted.names or names]
+    text = page.text(results, size=wanted.size, began=began)
+    print(f"\n{text}")
+    failed = [one.name for one in results if one.error]
+    if not wanted.names and not failed:
+        PAGE.write_text(text, encoding="utf-8")
+        print(f"written to {PAGE}")
+    if failed:
+        print(f"failed: {', '.join(failed)}; no page was written", file=sys.stderr)
     return 1 if failed else 0
 
 
-sys.exit(main())
+def _run(name: str, size: Size) -> page.Result:
+    """The bench's tables, or what went wrong."""
+    print(f"\n== {name} ==", flush=True)
+    began = time.monotonic()
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        command = [sys.executable, "-m", "benchmarks.one", name, size, file.name]
+        status = subprocess.run(command, cwd=HERE.parent, check=False).returncode
+        told = Path(file.name).read_text(encoding="utf-8")
+    took_s = time.monotonic() - began
+    if status or not told:
+        return page.Result(name, took_s, error=f"exit status {status}")
+    return page.Result.from_json(name, took_s, told)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,7 +1,6 @@
 """What the agent costs the host: the daemon on a stub driver with 8 GPUs at 1 Hz, sending over TLS, beside Debian's node exporter.
 
-Both run at the same time and are measured over the same seconds, because machines drift: only the ratios count.
-`python -m benchmarks.bench_agent [SECONDS]`.
+All run at the same time and are measured over the same seconds, because machines drift.
 """
 
 import http.client
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.accepting_hub import AcceptingHub, certificate, transferred_bytes
+from benchmarks.tables import BenchError, Goal, Size, Table
 from fleetwatch.ingest import agent_package
 from tests.stack.living import ROOT, free_port
 
@@ -25,7 +25,7 @@ GPUS = 8
 FLUSH_S = 30
 SLICE_S = 30  # CPU is told as the median of slices: one flush each
 WARM_UP_S = 95  # the first batches have left, and the agent has given back what only the start needed
-SECONDS = 120
+SECONDS = {Size.QUICK: 30, Size.FULL: 120}
 SCRAPE_S = 10
 DAY_S = 86_400
 PEER = "prometheus-node-exporter"
@@ -127,7 +127,16 @@ def measure(subjects: list[Subject], seconds: int) -> dict[str, dict[str, float]
     }
 
 
-def run(folder: Path, seconds: int) -> None:
+def run(size: Size) -> list[Table]:
+    """What the agent costs its host: 8 GPUs at 1 Hz on a stub driver, sending over TLS, beside Debian's node exporter."""
+    for program, why in (("cc", "builds the stub driver"), (PEER, "is the peer: apt-get install " + PEER)):
+        if shutil.which(program) is None:
+            raise BenchError(f"{program} is not installed; it {why}")
+    with tempfile.TemporaryDirectory() as folder:
+        return [measured_beside(Path(folder), SECONDS[size])]
+
+
+def measured_beside(folder: Path, seconds: int) -> Table:
     stub_driver(folder)
     certificate(folder)
     (folder / "agent.pyz").write_bytes(agent_package.build())
@@ -135,23 +144,21 @@ def run(folder: Path, seconds: int) -> None:
     commands = {"agent": [sys.executable, "-m", "agent"], "agent .pyz": [sys.executable, str(folder / "agent.pyz")]}
     holders = [subprocess.Popen(["sleep", "3600"]) for _ in range(GPUS)]
     subjects = [Subject(name, start_agent(commands[name], hub, folder, holders)) for name, hub in hubs.items()]
-    scraper = None
-    if shutil.which(PEER):
-        port = free_port()
-        peer = subprocess.Popen([PEER, f"--web.listen-address=127.0.0.1:{port}"], stderr=subprocess.DEVNULL)
-        subjects.append(Subject(PEER, peer))
-        time.sleep(1)
-        scraper = Scraper(port)
+    port = free_port()
+    peer = subprocess.Popen([PEER, f"--web.listen-address=127.0.0.1:{port}"], stderr=subprocess.DEVNULL)
+    subjects.append(Subject(PEER, peer))
+    time.sleep(1)
+    scraper = Scraper(port)
     try:
         time.sleep(WARM_UP_S)
         began, batches = carried(hubs, scraper), {name: hub.batches for name, hub in hubs.items()}
         found = measure(subjects, seconds)
         wire = {name: count - began[name] for name, count in carried(hubs, scraper).items()}
-        show(found, {name: count * DAY_S / seconds for name, count in wire.items()})
-        for name, hub in hubs.items():
-            print(
-                f"{name}: {hub.batches - batches[name]} batches of {hub.last_windows} windows, the last one {hub.last_bytes:,} bytes gzip"
-            )
+        sent = [
+            f"{name}: {hub.batches - batches[name]} batches of {hub.last_windows} windows, the last one {hub.last_bytes:,} bytes gzip"
+            for name, hub in hubs.items()
+        ]
+        return table(found, {name: count * DAY_S / seconds for name, count in wire.items()}, sent, seconds)
     finally:
         for subject in subjects:
             subject.process.send_signal(signal.SIGTERM)
@@ -159,54 +166,37 @@ def run(folder: Path, seconds: int) -> None:
         for holder in holders:
             holder.kill()
             holder.wait()
-        if scraper:
-            scraper.stop()
+        scraper.stop()
         for hub in hubs.values():
             hub.close()
 
 
-def carried(hubs: dict[str, AcceptingHub], scraper: Scraper | None) -> dict[str, int]:
+def carried(hubs: dict[str, AcceptingHub], scraper: Scraper) -> dict[str, int]:
     """Bytes that went over the wire so far, by name."""
-    return {name: hub.carried_bytes for name, hub in hubs.items()} | {PEER: scraper.carried_bytes if scraper else 0}
+    return {name: hub.carried_bytes for name, hub in hubs.items()} | {PEER: scraper.carried_bytes}
 
 
-def show(found: dict[str, dict[str, float]], per_day: dict[str, float]) -> None:
-    columns = ("RSS MB", "PSS MB", "private MB", "CPU %", "worst %", "threads", "switches/s", "MB/day", "kB/GPU-day")
-    print(f"{'':<26}" + "".join(f"{name:>12}" for name in columns))
-    for name, row in found.items():
-        day = per_day[name]
-        cells = (
-            row["rss"],
-            row["pss"],
-            row["private"],
-            row["cpu"],
-            row["cpu_worst"],
-            row["threads"],
-            row["switches"],
-            day / 1e6,
-            day / GPUS / 1e3,
-        )
-        print(f"{name:<26}" + "".join(f"{cell:>12.3f}" if place in (3, 4) else f"{cell:>12.1f}" for place, cell in enumerate(cells)))
-    print(f"must: <= {MUST[0]:.0f} MB and <= {MUST[1]} % of a core; aim: {AIM[0]:.0f} MB and {AIM[1]} %")
-    if PEER not in found:
-        print(f"{PEER} is not installed (apt-get install {PEER}): no peer in this run")
-        return
-    for name in (name for name in found if name != PEER):
-        peer, own = found[PEER], found[name]
-        print(
-            f"{name} ÷ {PEER}: RSS {own['rss'] / peer['rss']:.2f}, CPU {own['cpu'] / peer['cpu']:.2f}, "
-            f"bytes {per_day[name] / per_day[PEER]:.2f} (the exporter knows no GPU; it is scraped each {SCRAPE_S} s, as our windows are)"
-        )
-
-
-def main() -> None:
-    if shutil.which("cc") is None:
-        print("no C compiler (cc) to build the stub driver: nothing was measured")
-        return
-    seconds = int(sys.argv[1]) if len(sys.argv) > 1 else SECONDS
-    with tempfile.TemporaryDirectory() as folder:
-        run(Path(folder), max(SLICE_S, seconds))
-
-
-if __name__ == "__main__":
-    main()
+def table(found: dict[str, dict[str, float]], per_day: dict[str, float], sent: list[str], seconds: int) -> Table:
+    columns = ("", "RSS MB", "PSS MB", "private MB", "CPU %", "worst CPU %", "threads", "switches/s", "MB/day", "kB/GPU-day")
+    rows = [
+        [
+            name,
+            *(f"{row[part]:.1f}" for part in ("rss", "pss", "private")),
+            *(f"{row[part]:.3f}" for part in ("cpu", "cpu_worst")),
+            *(f"{row[part]:.1f}" for part in ("threads", "switches")),
+            f"{per_day[name] / 1e6:.1f}",
+            f"{per_day[name] / GPUS / 1e3:.1f}",
+        ]
+        for name, row in found.items()
+    ]
+    notes = (
+        f"over {seconds} s in slices of {SLICE_S} s, after {WARM_UP_S} s of warming up; CPU is of one core, the median slice",
+        f"the exporter knows no GPU; it is scraped each {SCRAPE_S} s, as our windows are",
+        *sent,
+    )
+    where = f"{GPUS} GPUs at 1 Hz, stub driver"
+    goals = (
+        Goal("agent, memory", found["agent"]["rss"], MUST[0], AIM[0], "MB RSS", where=where),
+        Goal("agent, CPU", found["agent"]["cpu"], MUST[1], AIM[1], "% of a core", where=where),
+    )
+    return Table("The agent on its host", columns, rows, notes, goals)

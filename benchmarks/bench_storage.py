@@ -1,44 +1,33 @@
 """Storage: what a value costs in bytes, and how fast hours are sealed and read back, on a real Postgres.
 
-`python -m benchmarks.bench_storage`: simulated nodes of 8 GPUs, 10 s windows, one batch per 30 s. A value is one
+Simulated nodes of 8 GPUs, 10 s windows, one batch per 30 s. A value is one
 number read in a column of one window; keys (GPU, start, sequence, ...) are carried along and not counted.
 """
 
-import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-import django
 import numpy as np
-from django.core.management import call_command
-from django.db import connection
 
 from agent import wire
-from tests.servers import Servers
+from benchmarks.servers import Hub, running_hub
+from benchmarks.tables import Cell, Size, Table
 
 NODES, HOURS = 4, 6
 BATCH_MS = 30_000
 ROUNDS = 5
 
 
-def main() -> int:
-    servers = Servers()
-    try:
-        django.setup()
-        call_command("migrate", verbosity=0)
-        run()
-    finally:
-        connection.close()
-        connection.close_pool()
-        servers.stop()
-    return 0
+def run(size: Size) -> list[Table]:
+    """Sealing, packing and reading back hours of windows, and what a value costs by how many digits it has."""
+    with running_hub() as hub:
+        return [measure(hub)]
 
 
-def run() -> None:
+def measure(hub: Hub) -> Table:
     from fleetwatch.telemetry import frames, hot, partitions, seal
 
     start = datetime(2026, 11, 20, tzinfo=UTC)
@@ -46,34 +35,42 @@ def run() -> None:
     partitions.ensure(start)
     stored = [store_hours(number, start_ms, end_ms, full_precision=number % 2 == 1) for number in range(NODES)]
     values = sum(node.values for node in stored)
-    print(f"{NODES} nodes x 8 GPUs x {HOURS} h, {values:,} values ({values / (NODES * HOURS * 2880):.1f} per window)")
 
     first = stored[0]
     rows = hot.marked(first.pk, range(start_ms, end_ms, 3_600_000))
     wanted = first.values / columns_of(rows[0]) * len(WANTED)
-    report("decode hot batches", first.values, timed(lambda: hot.decode(rows, None)))
-    report(f"read {HOURS} h hot, {len(WANTED)} columns", wanted, timed(lambda: frames.read(first.pk, start_ms, end_ms, WANTED)))
+    found = [
+        speed("decode hot batches", first.values, timed(lambda: hot.decode(rows, None))),
+        speed(f"read {HOURS} h hot, {len(WANTED)} columns", wanted, timed(lambda: frames.read(first.pk, start_ms, end_ms, WANTED))),
+    ]
+    before = hub.server_s()
+    seal.seal_closed_hours(start + timedelta(days=1), 1_000)
+    found.append(speed("seal, worker and Postgres", values, hub.server_s() - before))
+    found += packed_sizes("rounded to the sensors", stored[0::2])
+    found += packed_sizes("full doubles", stored[1::2])
+    sealed_s = timed(lambda: frames.read(first.pk, start_ms, end_ms, WANTED))
+    found.append(speed(f"read {HOURS} h sealed, {len(WANTED)} columns", wanted, sealed_s))
+    return Table(
+        f"Packed columns: {NODES} nodes x 8 GPUs x {HOURS} h, {values:,} values",
+        ["", "million values per CPU-s", "CPU ms", "bytes of a value"],
+        found,
+        notes=("a value is one number read in a column of one window; keys (GPU, start, sequence, ...) are carried along and not counted",),
+    )
 
-    began, cpu = time.perf_counter(), time.process_time()
-    did = seal.seal_closed_hours(start + timedelta(days=1), 1_000)
-    wall, cpu = time.perf_counter() - began, time.process_time() - cpu
-    print(f"seal {did['hours']} node-hours: {values / wall / 1e6:.1f} M values/s by the clock, {values / cpu / 1e6:.1f} M per worker CPU-s")
 
-    packed_sizes("rounded to the sensors", stored[0::2])
-    packed_sizes("full doubles", stored[1::2])
-    report(f"read {HOURS} h sealed, {len(WANTED)} columns", wanted, timed(lambda: frames.read(first.pk, start_ms, end_ms, WANTED)))
-
-
-def packed_sizes(name: str, nodes: list["Stored"]) -> None:
+def packed_sizes(name: str, nodes: list["Stored"]) -> list[list[Cell]]:
     from fleetwatch.telemetry import codec
     from fleetwatch.telemetry.models import Chunk
 
     count = sum(node.values for node in nodes)
     chunks = Chunk.objects.filter(node_id__in=[node.pk for node in nodes])
     packed = [bytes(payload) for payload in chunks.values_list("payload", flat=True)]
-    print(f"{name}: {sum(node.payload_bytes for node in nodes) / count:.2f} B/value hot (gzip), {sum(map(len, packed)) / count:.3f} packed")
-    report("  pack, decoding included", count, timed(lambda: [codec.pack(codec.unpack(data)) for data in packed]))
-    report("  decode all columns", count, timed(lambda: [codec.unpack(data) for data in packed]))
+    return [
+        [f"{name}, hot (gzip)", None, None, f"{sum(node.payload_bytes for node in nodes) / count:.2f}"],
+        [f"{name}, packed", None, None, f"{sum(map(len, packed)) / count:.3f}"],
+        speed(f"{name}, pack (decoding included)", count, timed(lambda: [codec.pack(codec.unpack(data)) for data in packed])),
+        speed(f"{name}, decode all columns", count, timed(lambda: [codec.unpack(data) for data in packed])),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,20 +137,15 @@ def columns_of(row: object) -> int:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Median seconds of the rounds."""
+    """Median CPU seconds of this process over the rounds."""
     return statistics.median(seconds(work) for _ in range(ROUNDS))
 
 
 def seconds(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
+    began = time.process_time()
     work()
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
-def report(name: str, values: float, taken_s: float) -> None:
-    print(f"{name}: {values / taken_s / 1e6:.1f} M values/s ({taken_s * 1000:.0f} ms)")
-
-
-if __name__ == "__main__":
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleetwatch.settings")
-    sys.exit(main())
+def speed(name: str, values: float, taken_s: float) -> list[Cell]:
+    return [name, f"{values / taken_s / 1e6:.1f}", f"{taken_s * 1000:,.0f}", None]

@@ -92,5 +92,10 @@ def _cut(series: Sequence[Series], start_ms: int) -> list[Series]:
     return cut
 
 
+def values_in(columns: Columns) -> int:
+    """Numbers read in one GPU's windows."""
+    return sum(int((~np.isnan(columns[name])).sum()) for name in COLUMNS if name in columns)
+
+
 def _count(series: Sequence[Series]) -> int:
     return sum(int((~np.isnan(values)).sum()) for _, _, values in series)

@@ -1,0 +1,230 @@
+"""Ingest with sealing: what a server core takes in of agents' batches, beside the remote write of VictoriaMetrics and Prometheus.
+
+Each system gets the same windows of the same hours: one request of each node per 60 s, and per 10 s. All requests of an
+hour are sent over kept connections; then our worker seals the hour. CPU is that of all server processes.
+"""
+
+import dataclasses
+import math
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from agent import wire
+from benchmarks import fleet, remote_write
+from benchmarks.client import post_all
+from benchmarks.peers import Peer, running_peers
+from benchmarks.servers import Hub, running_hub
+from benchmarks.tables import BenchError, Goal, Size, Table
+
+GPUS = {Size.QUICK: (100,), Size.FULL: (100, 1000)}
+ROUNDS = 3  # an hour each
+CONNECTIONS = 16
+# Name -> windows of a request. Agents flush each 30 s and may be asked for longer batches; 60 s is what the target names.
+KINDS = {"60 s": 6, "10 s": 1}
+OURS = "FleetWatch"
+WINDOW_MS, HOUR_MS = fleet.WINDOW_MS, 3_600_000
+PEER = "VictoriaMetrics"
+
+
+@dataclasses.dataclass(slots=True)
+class Rate:
+    """Values per second of a server core, round by round, and how long the median answer took."""
+
+    per_core: list[float] = dataclasses.field(default_factory=list)
+    answer_s: list[float] = dataclasses.field(default_factory=list)
+    parts: dict[str, list[float]] = dataclasses.field(default_factory=lambda: defaultdict(list))  # CPU seconds by process
+
+
+Hour = list[tuple[wire.Batch, list[fleet.Columns]]]  # one node's facts and windows each
+
+
+def run(size: Size) -> list[Table]:
+    """Values per second of a server core, sealing included, beside the peers' remote write."""
+    return [measure(gpus) for gpus in GPUS[size]]
+
+
+def measure(gpus: int) -> Table:
+    """One size of fleet, each kind of request; the systems take turns hour by hour."""
+    found: dict[tuple[str, str], Rate] = defaultdict(Rate)
+    with running_hub(with_web=True) as hub, running_peers() as peers:
+        tokens: dict[str, str] = {}
+        first_ms = _first_hour()
+        for kind, windows in KINDS.items():
+            # round 0 is not measured: nodes, series and partitions become known
+            for at in range(ROUNDS + 1):
+                hour = _hour(gpus, first_ms, at)
+                values = sum(fleet.values_in(columns) for _, told in hour for columns in told)
+                for name, measured in _systems(hub, peers, hour, windows, tokens, kind=kind, at=at):
+                    if at:
+                        _note(found[kind, name], values, *measured)
+            first_ms += (ROUNDS + 1) * HOUR_MS
+    return _table(gpus, found, [OURS, *(peer.name for peer in peers)])
+
+
+def _first_hour() -> int:
+    """So that all hours are closed and none is final."""
+    first = datetime.now(UTC) - timedelta(hours=len(KINDS) * (ROUNDS + 1) + 2)
+    return int(first.timestamp() * 1000) // HOUR_MS * HOUR_MS
+
+
+def _hour(gpus: int, first_ms: int, at: int) -> Hour:
+    """The nodes' windows of that hour: from the fleet's first six hours, told as of then."""
+    from fleetwatch.demo import bulk
+    from fleetwatch.demo.fleet import nodes
+    from fleetwatch.demo.plan import Block, Fill
+
+    start_ms = first_ms + at * HOUR_MS
+    block = Block(Fill(start_ms, start_ms + HOUR_MS), start_ms, start_ms + HOUR_MS, WINDOW_MS // 1000)
+    return [voice for group in bulk.groups(nodes(gpus), 16) for voice in bulk.voices(group, block, [0], fleet.COLUMNS)]
+
+
+def _systems(
+    hub: Hub, peers: Sequence[Peer], hour: Hour, windows: int, tokens: dict[str, str], *, kind: str, at: int
+) -> Iterator[tuple[str, tuple[list[float], dict[str, float]]]]:
+    """(name, (seconds of each answer, CPU seconds by process)) of each system, ours first in even rounds and last in odd ones."""
+    turns = [(OURS, lambda: _ours(hub, hour, windows, tokens, kind))]
+    turns += [(peer.name, lambda peer=peer: _theirs(peer, hour, windows, kind)) for peer in peers]
+    for name, turn in turns if at % 2 == 0 else reversed(turns):
+        yield name, turn()
+
+
+def _ours(hub: Hub, hour: Hour, windows: int, tokens: dict[str, str], kind: str) -> tuple[list[float], dict[str, float]]:
+    from django.utils import timezone
+
+    from fleetwatch.ingest.tokens import create_agent_token
+    from fleetwatch.telemetry.seal import seal_closed_hours
+
+    for batch, _ in hour:
+        if batch.node not in tokens:
+            tokens[batch.node] = create_agent_token(batch.node, timezone.now())
+    queues = _queues([[_batch(batch, told, rows, tokens[batch.node], kind) for rows in _cuts(told, windows)] for batch, told in hour])
+    before = hub.web_s(), hub.postgres_s()
+    assert hub.port is not None
+    took = post_all(hub.port, queues)
+    web_s, stored_s = hub.web_s() - before[0], hub.postgres_s() - before[1]
+    before_s = time.process_time(), hub.postgres_s()
+    sealed = seal_closed_hours(timezone.now(), 10**6)
+    if sealed.get("failed") or sealed["windows"] < sum(len(columns["start_ms"]) for _, told in hour for columns in told):
+        raise BenchError(f"the hour was not sealed whole: {sealed}")
+    parts = {"web": web_s, "Postgres": stored_s, "sealing": time.process_time() - before_s[0] + hub.postgres_s() - before_s[1]}
+    return took, parts
+
+
+def _theirs(peer: Peer, hour: Hour, windows: int, kind: str) -> tuple[list[float], dict[str, float]]:
+    requests = []
+    for batch, told in hour:
+        series = [
+            (
+                remote_write.labels({"__name__": f"{name}_{kind[:2]}", "gpu": gpu["uuid"], "node": batch.node}),
+                columns["start_ms"],
+                columns[name],
+            )
+            for gpu, columns in zip(batch.gpus, told, strict=True)
+            for name in fleet.COLUMNS
+            if name in columns
+        ]
+        cuts = [[(head, times[rows], values[rows]) for head, times, values in series] for rows in _cuts(told, windows)]
+        requests.append([remote_write.http(peer.write_path, remote_write.request(cut)) for cut in cuts])
+    queues = _queues(requests)
+    before = peer.cpu_s()
+    took = post_all(peer.port, queues)
+    time.sleep(2)  # VictoriaMetrics writes its buffers a second later
+    return took, {"server": peer.cpu_s() - before}
+
+
+def _cuts(told: Sequence[fleet.Columns], windows: int) -> list[slice]:
+    """Rows of each request of so many windows; all GPUs of a node have the same starts."""
+    return [slice(first, first + windows) for first in range(0, len(told[0]["start_ms"]), windows)]
+
+
+def _queues(requests: Sequence[Sequence[bytes]]) -> list[list[bytes]]:
+    """All nodes' requests in order of time, each node's on one connection."""
+    queues: list[list[bytes]] = [[] for _ in range(min(CONNECTIONS, len(requests)))]
+    for at in range(max(map(len, requests))):
+        for place, of_node in enumerate(requests):
+            if at < len(of_node):
+                queues[place % len(queues)].append(of_node[at])
+    return queues
+
+
+def _batch(batch: wire.Batch, told: Sequence[fleet.Columns], rows: slice, token: str, kind: str) -> bytes:
+    """The HTTP request in which an agent sends these windows, jobs and who holds what included."""
+    cut = [{name: values[rows].tolist() for name, values in columns.items()} for columns in told]
+    start_ms, end_ms = cut[0]["start_ms"][0], cut[0]["start_ms"][-1] + WINDOW_MS
+    windows: dict[str, list[Any]] = {"gpu": [place for place, columns in enumerate(cut) for _ in columns["start_ms"]]}
+    for name in (*("start_ms", "observed_ms"), *fleet.COLUMNS):
+        if name in cut[0]:
+            windows[name] = [None if math.isnan(value) else value for columns in cut for value in columns[name]]
+    held = [item for item in batch.allocations if (item["start_ms"] or 0) < end_ms and (item["end_ms"] or end_ms) > start_ms]
+    places = sorted({item["job"] for item in held})
+    allocations = [
+        item | {"job": places.index(item["job"]), "end_ms": item["end_ms"] if (item["end_ms"] or end_ms) < end_ms else None}
+        for item in held
+    ]
+    made = dataclasses.replace(
+        batch,
+        boot_id=f"bench-{kind}",
+        boot_start_ms=1_600_000_000_000,
+        sequence=start_ms // WINDOW_MS,
+        windows=windows,
+        jobs=[batch.jobs[place] for place in places],
+        allocations=allocations,
+        events=[],
+    )
+    body = wire.compress(wire.encode(made))
+    head = (
+        "POST /api/v1/batches HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        f"Authorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def _note(rate: Rate, values: int, took: list[float], parts: dict[str, float]) -> None:
+    rate.per_core.append(values / sum(parts.values()))
+    rate.answer_s.append(statistics.median(took))
+    for name, used_s in parts.items():
+        rate.parts[name].append(used_s)
+
+
+def _table(gpus: int, found: dict[tuple[str, str], Rate], systems: Sequence[str]) -> Table:
+    rows = []
+    for (kind, name), rate in sorted(found.items(), key=lambda item: (list(KINDS).index(item[0][0]), systems.index(item[0][1]))):
+        low, high = min(rate.per_core) / 1e6, max(rate.per_core) / 1e6
+        parts = ", ".join(f"{part} {statistics.median(used_s):.2f}" for part, used_s in rate.parts.items())
+        median = statistics.median(rate.per_core) / 1e6
+        rows.append([f"{kind}, {name}", f"{median:.2f} ({low:.2f}–{high:.2f})", parts, f"{statistics.median(rate.answer_s) * 1000:.1f}"])
+    where = f"{gpus:,} GPUs, an hour in requests of"
+    return Table(
+        f"Ingest: {gpus:,} GPUs, requests of one node each, {CONNECTIONS} connections",
+        ["request, system", "million values/s of a server core", "CPU-s of an hour", "median answer, ms"],
+        rows,
+        notes=(
+            f"medians of {ROUNDS} rounds (an hour of all nodes each) with the range; the systems take turns, the first hour is not counted",
+            "our answer follows a commit that is synced to disk, the peers' does not",
+            "our agents pack and compress what the peers unpack, sort and compress in the server; that work is on the GPU hosts",
+            "our batches name jobs and who holds which GPU as an agent beside Slurm does; the peers get no such thing here",
+            "ours includes sealing the hour (worker and Postgres); re-sealing at 6 hours, posting and the peers' later merges not",
+        ),
+        goals=tuple(
+            Goal(
+                f"ingest incl. sealing, {kind} batches, per core",
+                _ratio(found, kind),
+                1.5,
+                3,
+                "x VM",
+                is_more_better=True,
+                where=f"{where} {kind}",
+            )
+            for kind in KINDS
+            if kind == "60 s"
+        ),
+    )
+
+
+def _ratio(found: dict[tuple[str, str], Rate], kind: str) -> float:
+    return statistics.median(found[kind, OURS].per_core) / statistics.median(found[kind, PEER].per_core)
