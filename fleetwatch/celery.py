@@ -31,10 +31,16 @@ app.conf.update(
     beat_schedule={
         "ledger.post": {"task": "fleetwatch.ledger.tasks.post", "schedule": 15.0, "options": {"expires": 60}},
         "ledger.apply_retention": {"task": "fleetwatch.ledger.tasks.apply_retention", "schedule": 3600.0},
+        "ledger.refresh_state_days": {
+            "task": "fleetwatch.ledger.tasks.refresh_state_days",
+            "schedule": 300.0,
+            "options": {"expires": 300},
+        },
         "operations.beat_worker": {"task": "fleetwatch.operations.tasks.beat_worker", "schedule": 10.0, "options": {"expires": 30}},
         "ingest.retire_silent": {"task": "fleetwatch.ingest.tasks.retire_silent", "schedule": 3600.0},
         "operations.prune_runs": {"task": "fleetwatch.operations.tasks.prune_runs", "schedule": 3600.0},
         "telemetry.seal": {"task": "fleetwatch.telemetry.tasks.seal", "schedule": 60.0, "options": {"expires": 300}},
+        "telemetry.join": {"task": "fleetwatch.telemetry.tasks.join", "schedule": 300.0, "options": {"expires": 300}},
         "telemetry.refresh_recent_cells": {
             "task": "fleetwatch.telemetry.tasks.refresh_recent_cells",
             "schedule": 60.0,

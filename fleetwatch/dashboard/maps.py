@@ -1,18 +1,15 @@
 """The fleet's heat map: GPU x time, by state (from the ledger) or by a metric (from the day matrices)."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 from zoneinfo import ZoneInfo
-
-from django.db import connection
 
 from fleetwatch.dashboard import bars, words
 from fleetwatch.dashboard.figures import HeatMap
 from fleetwatch.dashboard.selectors import physical_gpus, stretches
 from fleetwatch.inventory.models import GPU
+from fleetwatch.ledger import state_days
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
-from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import matrices
 from fleetwatch.telemetry.cells import CELL_MS
 
@@ -45,7 +42,6 @@ METRICS = {
         MapMetric("memory", "Memory", "memory used ÷ memory"),
     )
 }
-_STATE_MAP = read_statement(Path(__file__).parent / "sql" / "state_map.sql")
 _INDEX = {name: index for index, name in enumerate(words.NAMES)}
 
 
@@ -95,12 +91,7 @@ def _states_from_runs(gpus: list[GPU], interval: Interval, count: int) -> dict[i
 
 def _states_from_entries(gpus: list[GPU], interval: Interval, count: int) -> dict[int, Row]:
     """The state with most GPU time per GPU and step, from the ledger's hours (an instance's time is its parent's)."""
-    rows: dict[int, Row] = {gpu.pk: [None] * count for gpu in gpus}
-    step_ms = interval.duration_ms // count
-    values: dict[str, datetime | int] = {"start": interval.start, "end": interval.end, "start_ms": interval.start_ms, "step_ms": step_ms}
-    with connection.cursor() as cursor:
-        cursor.execute(_STATE_MAP, values)
-        for gpu_id, step, state in cursor.fetchall():
-            if gpu_id in rows:
-                rows[gpu_id][step] = _INDEX[state]
-    return rows
+    found = state_days.dominant([gpu.pk for gpu in gpus], interval, step_ms=interval.duration_ms // count)
+    known = found.astype(object)
+    known[found < 0] = None
+    return {gpu.pk: row for gpu, row in zip(gpus, known.tolist(), strict=True)}

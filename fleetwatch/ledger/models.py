@@ -135,6 +135,18 @@ class NodeDay(models.Model):
         constraints = [models.UniqueConstraint(fields=["node", "day"], name="one_row_per_node_and_day")]
 
 
+class StateDay(models.Model):
+    """A node's UTC day by GPU, hour and state (state_days.py); current while its versions are those of the NodeDay."""
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False)
+    day = models.DateField()
+    versions = ArrayField(models.BigIntegerField(), size=HOURS)
+    spent = models.BinaryField(help_text="zstd of GPU ids (int64), then milliseconds (uint32): GPUs x 24 x states by name")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["node", "day"], name="one_state_day_per_node_and_day")]
+
+
 class Posted(models.Model):
     """What posting last took for granted of a GPU, beyond its windows; where that changed, hours are posted again."""
 

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from fleetwatch.ledger.models import Adjustment, Entry, NodeDay, Run
+from fleetwatch.ledger.models import Adjustment, Entry, NodeDay, Run, StateDay
 from fleetwatch.lib.intervals import floor_hour, to_ms
 
 # Deleted a day at a time, so that one run holds no lock for long: a hub that was down for months catches up in some runs.
@@ -31,5 +31,6 @@ def apply(now: datetime) -> dict[str, int]:
         end = min(oldest + DAY, horizon(now))
         did["entries"] += Entry.objects.filter(start__lt=end).delete()[0]
         NodeDay.objects.filter(day__lt=end.date()).delete()
+        StateDay.objects.filter(day__lt=end.date()).delete()
         did["runs"] += Run.objects.filter(end_ms__lte=to_ms(end)).delete()[0]
     return did

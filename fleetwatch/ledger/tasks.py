@@ -3,11 +3,12 @@
 from celery import shared_task
 from django.utils import timezone
 
-from fleetwatch.ledger import retention, services
+from fleetwatch.ledger import retention, services, state_days
 from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.operations.services import record_run
 
 HOURS_PER_RUN = 2000
+STATE_DAYS_PER_RUN = 10_000  # a minute
 
 
 @shared_task(ignore_result=True)
@@ -15,6 +16,12 @@ def post() -> None:
     """Several may run at once: each claims other nodes."""
     with record_run("ledger.post") as did:
         did.update(services.post(timezone.now(), HOURS_PER_RUN))
+
+
+@shared_task(ignore_result=True)
+def refresh_state_days() -> None:
+    with advisory_lock("ledger.refresh_state_days") as held, record_run("ledger.refresh_state_days") as did:
+        did.update(state_days.refresh(timezone.now(), STATE_DAYS_PER_RUN) if held else {"skipped": 1})
 
 
 @shared_task(ignore_result=True)

@@ -1,0 +1,22 @@
+-- One row: GPU time of a physical GPU (its instances' too) in one UTC hour of a node's day and one state.
+-- In:  node_ids, starts (arrays of one length: UTC midnights).
+-- Again: safe, it only reads.
+SELECT
+    day.node_id,
+    day.start,
+    COALESCE(gpu.parent_id, gpu.id) AS gpu_id,
+    (extract(epoch FROM entry.start - day.start) / 3600)::int AS hour,
+    entry.state,
+    sum(entry.gpu_ms)::bigint AS gpu_ms
+FROM unnest(%(node_ids)s::bigint[], %(starts)s::timestamptz[]) AS day (node_id, start)
+-- OFFSET 0: each day by the index on (node, start); joined freely, few days may cost a scan of the table
+CROSS JOIN LATERAL (
+    SELECT gpu_id, date_trunc('hour', start, 'UTC') AS start, state, gpu_ms
+    FROM ledger_entry
+    WHERE node_id = day.node_id
+      AND start >= day.start
+      AND start < day.start + INTERVAL '24 hours'
+    OFFSET 0
+) AS entry
+JOIN inventory_gpu AS gpu ON gpu.id = entry.gpu_id
+GROUP BY 1, 2, 3, 4, 5
