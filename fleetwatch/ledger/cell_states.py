@@ -10,6 +10,7 @@ import numpy as np
 
 from fleetwatch.ledger.facts import Ints
 from fleetwatch.ledger.states import Judged
+from fleetwatch.ledger.tally import KINDS_OF_LABEL
 from fleetwatch.lib.intervals import HOUR_MS
 
 CELL_MS = 300_000
@@ -35,7 +36,7 @@ def rows(judged: Judged) -> Table | None:
     place = np.array([_PLACE[(label.state, label.tier)] for label in tally.labels], dtype=np.int64)
     cell = cell_of_atom[np.concatenate(tally.atom)]
     first = int(cell.min())
-    key = (cell - first) * len(LABELS) + place[np.concatenate(tally.label)]
+    key = (cell - first) * len(LABELS) + place[np.concatenate(tally.kind) // KINDS_OF_LABEL]
     size = (int(cell.max()) - first + 1) * len(LABELS)
     sums = np.bincount(key, weights=np.concatenate(tally.gpu_ms), minlength=size).astype(np.int64).reshape(-1, len(LABELS))
     held = np.flatnonzero(sums.any(axis=1))
