@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from agent import wire
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.telemetry import codec, hot, rows
+from fleetwatch.telemetry.chunks import SPAN
 from fleetwatch.telemetry.tables import (
     DEAD_PROCESSES,
     HOST_INTS,
@@ -155,8 +156,9 @@ def _hours(start_ms: int, end_ms: int) -> range:
 
 def _payloads(kind: str, node_id: int, start_ms: int, end_ms: int) -> list[bytes]:
     """The packed bytes of the chunks that may hold overlapping windows, oldest first; `kind` is a column of Chunk."""
+    low = from_ms(start_ms - MAX_WINDOW_MS)
     found = rows.fetched(
-        f'SELECT {kind} FROM telemetry_chunk WHERE node_id = %s AND start < %s AND "end" > %s ORDER BY start',  # noqa: S608 (our own words)
-        [node_id, from_ms(end_ms), from_ms(start_ms - MAX_WINDOW_MS)],
+        f'SELECT {kind} FROM telemetry_chunk WHERE node_id = %s AND start > %s AND start < %s AND "end" > %s ORDER BY start',  # noqa: S608 (our own words)
+        [node_id, low - SPAN, from_ms(end_ms), low],
     )
     return [payload for (payload,) in found if payload]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import structlog
+from django.conf import settings
 from django.db import OperationalError, connection, transaction
 from django.db.backends.utils import CursorWrapper
 from psycopg import sql
@@ -21,8 +22,6 @@ log = structlog.get_logger()
 PARENT = "telemetry_batch"
 LENGTH = timedelta(hours=6)
 AHEAD = 8  # two days: beat may be down over a night, and inserts make what is missing anyway
-# A batch that is being stored now carries the time of its receipt: its partition must be well behind.
-BEHIND = timedelta(hours=1)
 LOCK_TIMEOUT = "2s"
 ATTACH = "ALTER TABLE {parent} ATTACH PARTITION {name} FOR VALUES FROM ({start}) TO ({end})"
 
@@ -81,12 +80,14 @@ def ensure_for(moment: datetime) -> bool:
 
 
 def drop_sealed(now: datetime) -> list[str]:
-    """Names of the partitions dropped: those that end an hour before `now` or earlier and are sealed whole.
+    """Names of the partitions dropped: those that are sealed whole and ended FLEETWATCH_HOT_RETENTION_HOURS ago or earlier.
 
+    That is at least an hour: a batch that is being stored now carries the time of its receipt.
     Runs outside a transaction (DETACH CONCURRENTLY demands it). One that is in use is left for the next run.
     """
     _finish_interrupted()
-    old = [partition for partition in existing() if partition.end + BEHIND <= now]
+    behind = timedelta(hours=settings.HOT_RETENTION_HOURS)
+    old = [partition for partition in existing() if partition.end + behind <= now]
     return [partition.name for partition in old if not _is_needed(partition) and _drop(partition)]
 
 

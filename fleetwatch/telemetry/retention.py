@@ -1,4 +1,7 @@
-"""What goes by age: sealed columns and day matrices older than FLEETWATCH_RAW_RETENTION_DAYS."""
+"""What goes by age: sealed columns after FLEETWATCH_RAW_RETENTION_DAYS, day matrices after FLEETWATCH_MATRIX_RETENTION_DAYS.
+
+Hot batches go with their partitions (partitions.drop_sealed), the ledger by ledger/retention.py.
+"""
 
 from datetime import datetime, timedelta
 
@@ -7,6 +10,8 @@ from django.conf import settings
 from fleetwatch.lib.intervals import floor_hour
 from fleetwatch.telemetry.models import Chunk, DayMatrix
 
+# Deleted in portions, each committed: readers and sealing go on beside it, and a run that is killed has done something.
+CHUNKS_AT_ONCE = 1_000
 MAX_CHUNKS_PER_RUN = 50_000
 # The oldest hour that still changes is judged with what was before it: columns stay longer than hours change.
 CONTEXT = timedelta(days=1)
@@ -23,8 +28,17 @@ def columns_since(now: datetime) -> datetime:
 
 
 def apply(now: datetime) -> dict[str, int]:
-    """How many chunks and day matrices were deleted; at most MAX_CHUNKS_PER_RUN chunks a run, oldest first."""
-    oldest = Chunk.objects.filter(start__lt=columns_since(now)).order_by("start").values("pk")[:MAX_CHUNKS_PER_RUN]
-    chunks, _ = Chunk.objects.filter(pk__in=list(oldest.values_list("pk", flat=True))).delete()
-    matrices, _ = DayMatrix.objects.filter(day__lt=horizon(now).date()).delete()
+    """How many chunks and day matrices were deleted; at most MAX_CHUNKS_PER_RUN chunks a run, oldest first.
+
+    A chunk goes when all of its time is over; a matrix when its UTC day is.
+    """
+    chunks = 0
+    while chunks < MAX_CHUNKS_PER_RUN:
+        oldest = Chunk.objects.filter(end__lte=columns_since(now)).order_by("start").values_list("pk", flat=True)[:CHUNKS_AT_ONCE]
+        deleted, _ = Chunk.objects.filter(pk__in=list(oldest)).delete()
+        chunks += deleted
+        if deleted < CHUNKS_AT_ONCE:
+            break
+    kept_since = floor_hour(now) - timedelta(days=settings.MATRIX_RETENTION_DAYS)
+    matrices, _ = DayMatrix.objects.filter(day__lt=kept_since.date()).delete()
     return {"chunks": chunks, "day_matrices": matrices}

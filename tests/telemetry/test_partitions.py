@@ -83,6 +83,16 @@ def test_a_sealed_partition_is_dropped_an_hour_after_its_end():
     assert not Batch.objects.exists()
 
 
+def test_sealed_batches_are_kept_as_received_for_as_long_as_is_wanted(settings):
+    settings.HOT_RETENTION_HOURS = 48
+    stored_and_sealed()
+
+    too_early = partitions.drop_sealed(OWN.end + timedelta(hours=48) - timedelta(seconds=1))
+    in_time = partitions.drop_sealed(OWN.end + timedelta(hours=48))
+
+    assert (too_early, in_time) == ([], [OWN.name])
+
+
 def test_a_partition_with_one_unsealed_batch_stays():
     node = make_node()
     row = store(node, received_at=RECEIVED)

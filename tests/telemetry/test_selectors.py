@@ -2,8 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fleetwatch.telemetry import partitions, retention, seal, selectors, services
-from fleetwatch.telemetry.models import Chunk, DayMatrix
+from fleetwatch.telemetry import partitions, seal, selectors, services
 from tests.telemetry.factories import HOUR, HOUR_START_MS, make_node, store
 
 pytestmark = pytest.mark.django_db
@@ -62,19 +61,3 @@ def test_lag_is_the_age_of_the_newest_batch():
     depth = selectors.depth(received_at)
 
     assert depth.lag_s(received_at + timedelta(seconds=42)) == 42.0
-
-
-def test_retention_deletes_what_is_older_than_its_days(settings):
-    settings.RAW_RETENTION_DAYS = 2
-    node = make_node()
-    for hours in (0, 1):
-        store(node, sequence=hours, starts=[HOUR_START_MS + hours * 3_600_000])
-    seal.seal_closed_hours(HOUR + timedelta(hours=3), limit=10)
-
-    # columns a day longer than hours change: they are what the oldest of these is judged with
-    did = retention.apply(HOUR + timedelta(days=3, hours=1, minutes=30))
-
-    assert did == {"chunks": 1, "day_matrices": 3}
-    assert Chunk.objects.get().start == HOUR + timedelta(hours=1)
-    assert retention.apply(HOUR + timedelta(days=4)) == {"chunks": 1, "day_matrices": 0}
-    assert not DayMatrix.objects.exists()

@@ -4,7 +4,7 @@ from fleetwatch.celery import app
 from fleetwatch.operations.models import JobRun
 from fleetwatch.telemetry import tasks
 
-ALL = ("seal", "refresh_recent_cells", "keep_partitions", "apply_retention")
+ALL = ("seal", "join", "refresh_recent_cells", "keep_partitions", "apply_retention")
 
 
 @pytest.mark.django_db(transaction=True)
