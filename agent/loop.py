@@ -293,9 +293,10 @@ def _is_sendable(name: str, value: float) -> bool:
 
 
 def host_columns(host: HostReader, observed: Observed) -> Dict[str, float]:
-    """What the host did since the last call, with the queue's demand where a scheduler tells it."""
-    pending = observed.workload.pending_gpus
-    return host.read() if pending is None else {**host.read(), "pending_gpus": pending}
+    """What the GPUs' host did since the last call, with the queue's demand where a scheduler tells it."""
+    pending, elsewhere = observed.workload.pending_gpus, observed.workload.host
+    columns = host.read() if elsewhere is None else dict(elsewhere)
+    return columns if pending is None else {**columns, "pending_gpus": pending}
 
 
 def _until_next_second(now_ms: int) -> float:

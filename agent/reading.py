@@ -186,6 +186,7 @@ class Workload:
     processes: Sequence[Process] = ()
     sources: Sequence[SourceStatus] = ()
     facts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # GPU uuid -> its holder's job_* columns of the wire
+    host: Optional[Mapping[str, float]] = None  # the host's columns, where the GPUs are on another host than this agent
     pending_gpus: Optional[int] = None  # GPUs that jobs wait for in the scheduler's queue
     drained: Optional[str] = None  # as in Holdings
 

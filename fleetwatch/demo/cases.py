@@ -18,7 +18,7 @@ from agent.sources.simulated.card import GPM_COLUMNS, card
 from agent.sources.simulated.schedule import SimulatedJob
 from agent.sources.simulated.signal import Signal
 from agent.sources.simulated.spec import Spec
-from fleetwatch.demo.columns import Columns, draw
+from fleetwatch.demo.columns import JOB_COLUMNS, Columns, draw
 from fleetwatch.demo.tracks import Part
 
 HELD_OUT_SPREAD = 0.3
@@ -26,7 +26,6 @@ START_MS = 1_794_009_600_000  # 2026-11-07 00:00 UTC
 CELL_MS = 300_000
 WINDOW_S = 10
 AGE_MS = 900_000  # a steady case begins so long after the job did: past every warm-up
-HOST_COLUMNS = ("job_cpu_ratio", "job_main_thread_ratio", "job_io_read_bytes_s", "job_cores", "job_workers")
 UTILISATION_ONLY = ("util_", "memory_used_bytes", "memory_reserved_bytes", "process_count")
 GPM = {*GPM_COLUMNS, "sm_active_max", "memory_util_mean"}
 
@@ -76,15 +75,15 @@ def draw_case(archetype: str, seed: int, *, held_out: bool = False, sensors: str
     parts = _parts(name, jobs, middle_ms)
     cards = [card(Spec(size, model, seed), node=f"case-{name}-{seed}", index=index) for index in range(size)]
     count = minutes * 60 // WINDOW_S
-    columns = draw(cards, parts, start_ms=START_MS, count=count, window_s=WINDOW_S, seed=seed)
+    drawn = draw(cards, parts, start_ms=START_MS, count=count, window_s=WINDOW_S, seed=seed)
     return Case(
         name=name,
         seed=seed,
         start_ms=START_MS,
         window_s=WINDOW_S,
         gpus=tuple(one.info for one in cards),
-        columns=tuple(_sensed(one, sensors) for one in columns),
-        host={},
+        columns=tuple(_sensed(one, sensors) for one in drawn.gpus),
+        host=drawn.host if sensors in ("all", "no_gpm") else {},
         jobs=jobs,
         truth=tuple(_truth(parts, gpu, minutes) for gpu in range(size)),
         sensors=sensors,
@@ -137,7 +136,7 @@ def _sensed(columns: Columns, sensors: str) -> Columns:
     if sensors == "no_gpm":
         return {name: values for name, values in columns.items() if name not in GPM}
     if sensors == "no_host":
-        return {name: values for name, values in columns.items() if name not in HOST_COLUMNS}
+        return {name: values for name, values in columns.items() if name not in JOB_COLUMNS}
     if sensors == "utilisation_only":
         return {name: values for name, values in columns.items() if name.startswith(UTILISATION_ONLY)}
     raise KeyError(sensors)

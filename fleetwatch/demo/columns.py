@@ -28,6 +28,7 @@ from agent.sources.simulated.card import (
     temperature_c,
 )
 from agent.sources.simulated.hardware import Hardware
+from agent.sources.simulated.hosting import Guest, host_columns, job_columns
 from agent.sources.simulated.signal import hot_c, throttled
 from agent.sources.simulated.source import MOST_POWER, SAMPLES_PER_S, STEADY_MEANS, WARMING_S
 from agent.sources.simulated.traits import IDLE, NO_WORK
@@ -35,6 +36,7 @@ from agent.window import SPIN_DRAM, SPIN_POWER_RATIO, SPIN_TENSOR, SPIN_UTIL
 from fleetwatch.demo.shapes import Floats, utilisation
 from fleetwatch.demo.tracks import Part, Span, Track, held_means, window_means
 
+JOB_COLUMNS = ("job_cpu_ratio", "job_main_thread_ratio", "job_io_read_bytes_s", "job_cores", "job_workers")
 NOISE = 0.01  # of one GPU's window, beside what its job's ranks share
 Columns = dict[str, Floats]
 
@@ -47,8 +49,16 @@ class Rank:
     role: str
 
 
-def draw(cards: Sequence[Card], parts: Sequence[Part], *, start_ms: int, count: int, window_s: int, seed: int) -> list[Columns]:
-    """For each GPU of a node the wire's columns of `count` windows from start_ms on, in order; NaN: not read."""
+@dataclass(frozen=True, slots=True)
+class NodeColumns:
+    """The wire's columns of a node's windows, in order of time; NaN: not read."""
+
+    gpus: list[Columns]
+    host: Columns
+
+
+def draw(cards: Sequence[Card], parts: Sequence[Part], *, start_ms: int, count: int, window_s: int, seed: int) -> NodeColumns:
+    """What `count` windows from start_ms on show of the cards of one node, in their order, and of their host."""
     span = Span(start_ms // 1000, count * window_s)
     tracks = [track for track in (Track(part, span) for part in parts) if track.count]
     told: dict[tuple[tuple[int, int, str], ...], Columns] = {}
@@ -60,7 +70,13 @@ def draw(cards: Sequence[Card], parts: Sequence[Part], *, start_ms: int, count: 
             told[group] = _group(card.hardware, ranks, span, window_s)
         rng = np.random.default_rng([seed, card.index, span.start_s])
         drawn.append(_own(told[group], card, ranks, span, window_s=window_s, rng=rng))
-    return drawn
+    nothing = np.zeros(count)
+    host = host_columns([_guest(track, span, window_s) for track in tracks], gpus=len(cards), nothing=nothing)
+    return NodeColumns(drawn, host)
+
+
+def _guest(track: Track, span: Span, window_s: int) -> Guest:
+    return Guest(track.signal.traits, tuple(_by_window(track, track.by_second, span, window_s)), len(track.signal.job.gpus))
 
 
 def _group(hardware: Hardware, ranks: Sequence[Rank], span: Span, window_s: int) -> Columns:
@@ -196,21 +212,15 @@ def _thermal(track: Track, span: Span, window_s: int) -> Floats:
 def _facts(ranks: Sequence[Rank], span: Span, window_s: int) -> Columns:
     """What the holder does with the node's processors and disks, by window; NaN where nobody holds the GPU."""
     count = span.seconds // window_s
-    totals, here = np.zeros((5, count)), np.zeros(count)
+    totals, here = dict.fromkeys(JOB_COLUMNS, np.zeros(count)), np.zeros(count)
     for rank in ranks:
-        job, traits = rank.track.signal.job, rank.track.signal.traits
-        if job.archetype.is_allocated:
-            shares = _by_window(rank.track, rank.track.by_second, span, window_s)
-            loads = np.array(
-                [(load.cpu, load.main_thread if rank.role != IDLE else 0.0, load.read_bytes_s * len(job.gpus)) for load in traits.loads]
-            )
-            size = (traits.cores_per_gpu * len(job.gpus), traits.workers * traits.busy_count)
-            share = shares.sum(axis=0)
-            totals += np.concatenate([loads.T @ shares, np.outer(size, share)])
-            here += share
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = np.where(here > 0.5, totals / here, np.nan)
-    return dict(zip(("job_cpu_ratio", "job_main_thread_ratio", "job_io_read_bytes_s", "job_cores", "job_workers"), means, strict=True))
+        if rank.track.signal.job.archetype.is_allocated:
+            guest = _guest(rank.track, span, window_s)
+            told = job_columns(guest, is_busy=rank.role != IDLE)
+            totals = {name: totals[name] + told[name] for name in JOB_COLUMNS}
+            here = here + sum(guest.shares)
+    held = np.where(here > 0.5, here, np.nan)
+    return {name: values / held for name, values in totals.items()}
 
 
 def _own(shared: Columns, card: Card, ranks: Sequence[Rank], span: Span, *, window_s: int, rng: np.random.Generator) -> Columns:

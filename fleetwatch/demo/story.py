@@ -1,7 +1,6 @@
 """One block of a simulated node's history as a batch of the wire. Pure."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,8 @@ from agent.batch import ClosedWindow, Sender, build
 from agent.reading import Event
 from agent.sources.simulated import Simulated
 from agent.sources.simulated.card import card
-from agent.sources.simulated.schedule import faults_between, jobs_between, outages_between
+from agent.sources.simulated.faults import OMENS_MS, ecc_errors, events_between, faults_between
+from agent.sources.simulated.schedule import jobs_between, outages_between
 from agent.sources.simulated.source import DRIVER
 from fleetwatch.demo.columns import draw
 from fleetwatch.demo.fleet import DemoNode
@@ -26,6 +26,7 @@ DIGITS = {
     "energy_j": 0, "util_dips": 0, "memory_used_bytes": 0, "memory_reserved_bytes": 0, "sm_clock_hz": 0, "process_count": 0,
     "sm_clock_max_hz": 0, "ecc_uncorrected": 0, "pcie_rx_bytes_s": 0, "pcie_tx_bytes_s": 0, "nvlink_rx_bytes_s": 0, "nvlink_tx_bytes_s": 0,
     "job_io_read_bytes_s": 0, "job_cores": 0, "job_workers": 0, "power_w": 1, "power_min_w": 1, "power_max_w": 1, "temperature_c": 1,
+    "disk_read_bytes_s": 0, "disk_write_bytes_s": 0, "nic_rx_bytes_s": 0, "nic_tx_bytes_s": 0,
     "memory_temperature_c": 1, "util_longest_low_s": 1, "util_cycle_s": 2, "util_cycle_cv": 3,
 }  # fmt: skip
 WHOLE = {name for name, digits in DIGITS.items() if digits == 0}
@@ -34,7 +35,9 @@ WHOLE = {name for name, digits in DIGITS.items() if digits == 0}
 def batch(node: DemoNode, block: Block) -> wire.Batch:
     """The node's block: windows, jobs, allocations and events, as its agent would have sent them."""
     simulated = Simulated(node.spec, node=node.name, start_ms=block.start_ms)
-    return replace(without_windows(node, simulated, block), windows=windows(node, simulated, block))
+    told = drawn(node, simulated, block)
+    host = {"start_ms": told.starts_ms.tolist()} | {name: _as_list(name, np.round(values, 4)) for name, values in told.host.items()}
+    return replace(without_windows(node, simulated, block), windows=_windows(told.gpus), host=host)
 
 
 def without_windows(node: DemoNode, simulated: Simulated, block: Block) -> wire.Batch:
@@ -47,48 +50,52 @@ def without_windows(node: DemoNode, simulated: Simulated, block: Block) -> wire.
 
 
 def events(simulated: Simulated, block: Block) -> list[Event]:
-    """The faulty GPU's losses and returns within the block."""
-    spec = simulated.spec
-    if spec.faulty is None:
+    """What the driver said of the faulty GPU within the block."""
+    if simulated.spec.faulty is None:
         return []
-    uuid = simulated.gpus()[spec.faulty].uuid
-    told = []
-    for start_ms, end_ms in faults_between(spec, block.start_ms, block.end_ms):
-        told += [
-            Event(start_ms, "xid", uuid, 79, "GPU has fallen off the bus"),
-            Event(start_ms, "gpu_lost", uuid, None, "GPU is lost"),
-            Event(end_ms, "gpu_ok", uuid, None, "GPU answers again"),
-        ]
-    return [event for event in told if block.start_ms <= event.at_ms < block.end_ms]
+    return events_between(simulated.spec, simulated.gpus()[simulated.spec.faulty].uuid, block.start_ms, block.end_ms)
 
 
-def windows(node: DemoNode, simulated: Simulated, block: Block) -> wire.Columns:
-    """The wire's window columns of all GPUs, by GPU and start; telemetry outages leave holes, a lost GPU observes 0 ms."""
-    drawn = [_rounded(columns) for columns in by_gpu(node, simulated, block)]
-    names = [name for name in drawn[0] if name not in KEYS] if drawn else []
-    told: wire.Columns = {"gpu": [index for index, columns in enumerate(drawn) for _ in columns["start_ms"]]}
-    told |= {name: [value for columns in drawn for value in columns[name].tolist()] for name in KEYS}
-    return told | {name: _as_list(name, np.concatenate([columns[name] for columns in drawn])) for name in names}
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What was seen of a node in a block: for each GPU in order KEYS and the wire's columns (NaN: not read), and the host's columns."""
+
+    starts_ms: NDArray[np.int64]
+    gpus: list[dict[str, NDArray[Any]]]
+    host: dict[str, NDArray[Any]]
+
+
+def _windows(gpus: list[dict[str, NDArray[Any]]]) -> wire.Columns:
+    """The wire's window columns of all GPUs, by GPU and start."""
+    rounded = [_rounded(columns) for columns in gpus]
+    names = [name for name in rounded[0] if name not in KEYS]
+    told: wire.Columns = {"gpu": [index for index, columns in enumerate(rounded) for _ in columns["start_ms"]]}
+    told |= {name: [value for columns in rounded for value in columns[name].tolist()] for name in KEYS}
+    return told | {name: _as_list(name, np.concatenate([columns[name] for columns in rounded])) for name in names}
 
 
 def by_gpu(node: DemoNode, simulated: Simulated, block: Block) -> list[dict[str, NDArray[Any]]]:
-    """For each GPU in order: KEYS, and the wire's columns as drawn (NaN: not read); an empty list where all was lost to an outage."""
+    """For each GPU in order: KEYS, and the wire's columns as drawn (NaN: not read)."""
+    return drawn(node, simulated, block).gpus
+
+
+def drawn(node: DemoNode, simulated: Simulated, block: Block) -> Drawn:
+    """What was seen of the node: telemetry outages leave holes, a lost GPU observes 0 ms."""
     spec, window_ms = simulated.spec, block.window_s * 1000
     starts = np.arange(block.start_ms, block.end_ms, window_ms, dtype=np.int64)
-    seen = _seen(simulated, starts, window_ms)
-    if not seen.any():
-        return []
     cards = [card(spec, node=node.name, index=index) for index in range(spec.count)]
     parts = whole(jobs_between(spec, block.start_ms, block.end_ms))
-    drawn = draw(cards, parts, start_ms=block.start_ms, count=len(starts), window_s=block.window_s, seed=spec.seed)
-    lost = faults_between(spec, block.start_ms, block.end_ms)
-    told: list[dict[str, NDArray[Any]]] = []
-    for index, columns in enumerate(drawn):
-        observed = np.full(len(starts), window_ms)
-        if index == spec.faulty and lost:
-            _lose(columns, observed, starts, window_ms=window_ms, lost=lost)
-        told.append({name: values[seen] for name, values in {"start_ms": starts, "observed_ms": observed, **columns}.items()})
-    return told
+    columns = draw(cards, parts, start_ms=block.start_ms, count=len(starts), window_s=block.window_s, seed=spec.seed)
+    observed = [np.full(len(starts), window_ms) for _ in cards]
+    if spec.faulty is not None:
+        _lose(columns.gpus[spec.faulty], observed[spec.faulty], simulated, starts, window_ms)
+    seen = _seen(simulated, starts, window_ms)
+    gpus = [{"start_ms": starts, "observed_ms": observed[index], **columns.gpus[index]} for index in range(spec.count)]
+    return Drawn(starts[seen], [_only(one, seen) for one in gpus], _only(columns.host, seen))
+
+
+def _only(columns: dict[str, NDArray[Any]], seen: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+    return columns if seen.all() else {name: values[seen] for name, values in columns.items()}
 
 
 def _seen(simulated: Simulated, starts: NDArray[np.int64], window_ms: int) -> NDArray[np.bool_]:
@@ -99,15 +106,16 @@ def _seen(simulated: Simulated, starts: NDArray[np.int64], window_ms: int) -> ND
     return seen
 
 
-def _lose(
-    columns: dict[str, Any], observed: NDArray[np.int64], starts: NDArray[np.int64], *, window_ms: int, lost: Sequence[tuple[int, int]]
-) -> None:
-    """Nothing was read of windows in which the GPU was lost."""
-    for start_ms, end_ms in lost:
-        gone = (starts + window_ms > start_ms) & (starts < end_ms)
+def _lose(columns: dict[str, Any], observed: NDArray[np.int64], simulated: Simulated, starts: NDArray[np.int64], window_ms: int) -> None:
+    """Counts the faulty GPU's memory errors; nothing was read of windows in which it was lost."""
+    first_ms, end_ms = int(starts[0]), int(starts[-1]) + window_ms
+    if faults_between(simulated.spec, first_ms, end_ms + OMENS_MS):
+        columns["ecc_uncorrected"] = np.array([float(ecc_errors(simulated.spec, start + window_ms - 1000)) for start in starts.tolist()])
+    for lost_ms, back_ms in faults_between(simulated.spec, first_ms, end_ms):
+        gone = (starts + window_ms > lost_ms) & (starts < back_ms)
         observed[gone] = 0
-        for column in columns.values():
-            column[gone] = np.nan
+        for name, column in columns.items():
+            columns[name] = np.where(gone, np.nan, column)
 
 
 def _rounded(columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -70,7 +70,7 @@ class Track:
     @cached_property
     def by_second(self) -> Floats:
         """Shares of the second before each reading: levels x readings."""
-        return np.stack([np.broadcast_to(share, self.at_s.shape) for share in self._shares(1)])
+        return np.stack([np.broadcast_to(np.maximum(share, 0.0), self.at_s.shape) for share in self._shares(1)])
 
     def _shares(self, per_second: int) -> Shares:
         """Shares of spans of which so many make a second."""

@@ -7,7 +7,8 @@ from agent import wire
 from agent.reading import SourceError
 from agent.sources.simulated import Simulated, parse_spec
 from agent.sources.simulated.archetypes import ARCHETYPES, BY_NAME
-from agent.sources.simulated.schedule import faults_between, jobs_between, outages_between
+from agent.sources.simulated.faults import ecc_errors, events_between, faults_between
+from agent.sources.simulated.schedule import jobs_between, outages_between
 from agent.sources.simulated.signal import Signal, filled, progress, shares
 from agent.sources.simulated.teams import MIXES, TEAMS
 from agent.sources.simulated.traits import HIGH, LOW, PAUSE, WARMUP, draw_traits
@@ -110,6 +111,32 @@ def test_a_lost_gpu_raises_for_itself_alone_and_is_told_once():
     assert source.read(uuids[2], start_ms) is not None
     assert [event.kind for event in source.events(end_ms)] == ["gpu_ok"]
     assert source.read(uuids[3], end_ms) is not None
+
+
+def test_a_gpu_counts_memory_errors_for_hours_before_it_is_lost_and_none_when_it_is_back():
+    spec = parse_spec(SPEC + ",faulty=3")
+    (lost_ms, back_ms), *_ = faults_between(spec, NOW, NOW + 14 * DAY_MS)
+    hour_ms = 3_600_000
+
+    told = events_between(spec, "GPU-3", lost_ms - 7 * hour_ms, lost_ms)
+
+    assert [(event.code, lost_ms - event.at_ms) for event in told] == [(63, 6 * hour_ms), (94, 90 * 60_000), (63, 40 * 60_000)]
+    assert [ecc_errors(spec, at_ms) for at_ms in (lost_ms - 6 * hour_ms - 1, lost_ms - 6 * hour_ms, lost_ms - 1, back_ms)] == [0, 1, 8, 0]
+
+
+def test_the_holder_and_the_host_of_a_gpu_are_told_of_too():
+    source = Simulated(SPEC, node="n", start_ms=NOW)
+    job = next(job for job in _jobs(end_ms=NOW + 60 * DAY_MS) if job.archetype.name == "data_starved_cpu")
+    at_ms = job.start_ms + 600_000
+
+    workload = source.resolve({}, gpus=[], start_ms=at_ms, end_ms=at_ms + 10_000)
+
+    facts = workload.facts[source.gpus()[job.gpus[0]].uuid]
+    assert facts["job_cpu_ratio"] >= 0.94
+    assert 8 * len(job.gpus) <= facts["job_cores"] <= 16 * len(job.gpus)
+    assert 0 < workload.host["cpu_ratio"] <= 1
+    assert set(workload.host) <= set(wire.HOST_COLUMNS)
+    assert set(facts) <= set(wire.WINDOW_COLUMNS)
 
 
 def test_the_same_node_seed_and_time_read_the_same():

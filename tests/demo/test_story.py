@@ -5,7 +5,7 @@ import pytest
 
 from agent import wire
 from agent.sources.simulated import Simulated, parse_spec
-from agent.sources.simulated.schedule import faults_between
+from agent.sources.simulated.faults import faults_between
 from agent.window import close_window
 from fleetwatch.demo import story
 from fleetwatch.demo.fleet import DemoNode, nodes
@@ -68,6 +68,21 @@ def test_history_says_what_a_live_agent_measures(number, hour):
         assert drawn == pytest.approx(live, rel=0.03, abs=8), f"{member.name} gpu {gpu}"
 
 
+def test_history_tells_of_holders_and_host_what_a_live_agent_tells():
+    member, start_ms = MEMBER[1], START + 40 * HOUR_MS
+    told = _told(member, start_ms, minutes=2, window_s=10)
+    source = Simulated(member.spec, node=member.name, start_ms=start_ms)
+
+    for place, begin in enumerate(told.host["start_ms"]):
+        live = source.resolve({}, gpus=[], start_ms=begin, end_ms=begin + 10_000)
+        for name, value in live.host.items():
+            assert told.host[name][place] == pytest.approx(value, rel=0.05, abs=0.02), name
+        for gpu in source.gpus():
+            row = told.windows["gpu"].index(gpu.index) + place
+            for name, value in live.facts.get(gpu.uuid, {}).items():
+                assert told.windows[name][row] == pytest.approx(value, rel=0.05, abs=0.02), name
+
+
 def test_history_names_the_jobs_that_the_live_scheduler_names():
     member = MEMBER[1]
     told = _told(member, START, minutes=360)
@@ -97,7 +112,8 @@ def test_a_lost_gpu_is_sent_but_observes_nothing():
     assert set(observed[gone]) == {0}
     assert np.isnan(power[gone]).all()
     assert set(observed[gpu != spec.faulty]) == {60_000}
-    assert [(event["kind"], event["gpu"], event["at_ms"]) for event in told.events] == [
+    told_then = [event for event in told.events if event["at_ms"] == lost_ms]
+    assert [(event["kind"], event["gpu"], event["at_ms"]) for event in told_then] == [
         ("xid", spec.faulty, lost_ms),
         ("gpu_lost", spec.faulty, lost_ms),
     ]

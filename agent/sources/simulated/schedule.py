@@ -12,10 +12,10 @@ from typing import List, Optional, Tuple
 
 from agent.sources.simulated.archetype import Archetype
 from agent.sources.simulated.archetypes import BY_NAME
+from agent.sources.simulated.faults import HOUR_MS, faults_between
 from agent.sources.simulated.spec import Spec
 from agent.sources.simulated.teams import MIXES, TEAMS, Mix, Team
 
-HOUR_MS = 3_600_000
 SLOT_MS = 48 * HOUR_MS
 FIRST_SLOT = 10_045  # early 2025: keeps job numbers short
 JOBS_PER_SLOT = 256
@@ -23,7 +23,6 @@ NODES = 128  # seeds that differ modulo this give different job numbers
 SHORTEST_MS, LONGEST_MS = 300_000, 40 * HOUR_MS
 DAY_MS = 24 * HOUR_MS
 OUTAGE_CHANCE, OUTAGE_S = 0.2, (180, 2400)  # of a node and day; an agent that does not read
-FAULT_CYCLE_MS, FAULT_MS = 9 * 24 * HOUR_MS, 40 * HOUR_MS
 
 
 @dataclass(frozen=True)
@@ -46,17 +45,6 @@ class SimulatedJob:
     def key(self) -> str:
         """`scheduler/cluster/id`, as the wire names it."""
         return "slurm/%s/%d" % (self.cluster, self.number)
-
-
-def faults_between(spec: Spec, start_ms: int, end_ms: int) -> List[Tuple[int, int]]:
-    """Spans [start, end) that touch the given one in which the faulty GPU is lost."""
-    if spec.faulty is None:
-        return []
-    offset = random.Random("%d/fault" % spec.seed).randrange(FAULT_CYCLE_MS // 60_000) * 60_000
-    first = (start_ms + offset - FAULT_MS) // FAULT_CYCLE_MS
-    last = (end_ms + offset) // FAULT_CYCLE_MS
-    spans = [(cycle * FAULT_CYCLE_MS - offset, cycle * FAULT_CYCLE_MS - offset + FAULT_MS) for cycle in range(first, last + 1)]
-    return [span for span in spans if span[0] < end_ms and span[1] > start_ms]
 
 
 def outages_between(spec: Spec, start_ms: int, end_ms: int) -> List[Tuple[int, int]]:

@@ -129,7 +129,7 @@ class Signal:
         if self.traits.mean_gap_s:
             working = self._burst_s(max(start_s, self.start_s + self.traits.warmup_s), end_s) / (end_s - start_s)
         before, after = (progress(self.traits, at_s - self.start_s) for at_s in (start_s, end_s))
-        return shares(before, after, working=working)
+        return tuple(max(0.0, share) for share in shares(before, after, working=working))
 
     def _burst_s(self, start_s: float, end_s: float) -> float:
         """Seconds of [start_s, end_s) inside bursts."""

@@ -33,7 +33,9 @@ from agent.sources.simulated.card import (
     mixed,
     temperature_c,
 )
-from agent.sources.simulated.schedule import SimulatedJob, faults_between, jobs_between, outages_between
+from agent.sources.simulated.faults import ecc_errors, events_between, faults_between
+from agent.sources.simulated.hosting import Guest, host_columns, job_columns
+from agent.sources.simulated.schedule import SimulatedJob, jobs_between, outages_between
 from agent.sources.simulated.signal import PROCESS_AFTER_MS, Signal, filled, hot_c, throttled
 from agent.sources.simulated.spec import Spec, parse_spec
 from agent.sources.simulated.traits import NO_WORK
@@ -41,6 +43,7 @@ from agent.sources.simulated.traits import NO_WORK
 SAMPLES_PER_S = 6  # the driver's own rate
 BUFFER_SAMPLES = 100  # its depth
 WARMING_S = 90.0
+FACTS_MS = 10_000  # what job and host did is told of so long before a window's end
 JITTER = 0.03  # of what flickers from second to second
 MOST_POWER = 1.02  # of the limit
 STEADY_BELOW, STEADY_ABOVE = 0.02, 0.98  # utilisation that does not flicker
@@ -56,10 +59,10 @@ class Simulated:
         self.spec: Spec = parse_spec(spec)
         self._cards = [card(self.spec, node=node, index=index) for index in range(self.spec.count)]
         self._by_uuid = {card.uuid: card for card in self._cards}
-        self._counters = {card.uuid: _Counter(card, start_ms) for card in self._cards}
+        self._counters = {card.uuid: _Counter(card, self.spec, start_ms) for card in self._cards}
         self._signals: Dict[int, Signal] = {}
         self._now_ms = start_ms
-        self._told_lost: Optional[Tuple[int, int]] = None
+        self._told_ms = min([start_ms, *(lost_ms - 1 for lost_ms, _ in faults_between(self.spec, start_ms, start_ms + 1))])
 
     def driver(self) -> Optional[str]:
         """A plausible driver version."""
@@ -86,18 +89,12 @@ class Simulated:
         return [ProcessReading(process_id(signal.job, card.index), memory_used(card, signal, self._now_ms))]
 
     def events(self, now_ms: int) -> List[Event]:
-        """The faulty GPU's loss and return."""
-        lost = next(iter(faults_between(self.spec, now_ms, now_ms + 1)), None)
-        if lost == self._told_lost or self.spec.faulty is None:
+        """What the driver says of the faulty GPU since the last call; at first also that it is lost already."""
+        if self.spec.faulty is None:
             return []
-        self._told_lost, was_lost = lost, self._told_lost
-        uuid = self._cards[self.spec.faulty].uuid
-        if lost is None:
-            return [Event(was_lost[1] if was_lost else now_ms, "gpu_ok", uuid, None, "GPU answers again")]
-        return [
-            Event(lost[0], "xid", uuid, 79, "GPU has fallen off the bus"),
-            Event(max(lost[0], self._counters[uuid].start_ms), "gpu_lost", uuid, None, "GPU is lost"),
-        ]
+        told = events_between(self.spec, self._cards[self.spec.faulty].uuid, self._told_ms + 1, now_ms + 1)
+        self._told_ms = max(self._told_ms, now_ms)
+        return told
 
     def close(self) -> None:
         """Nothing is held."""
@@ -120,7 +117,30 @@ class Simulated:
             allocations=allocations,
             processes=[process for job in jobs for process in self._processes_of(job, processes)],
             sources=[SourceStatus("slurm", ok=True, seen_ms=end_ms)],
+            facts=self._facts(held, max(start_ms, end_ms - FACTS_MS), end_ms),
+            host=self._host(jobs, max(start_ms, end_ms - FACTS_MS), end_ms),
         )
+
+    def _facts(self, jobs: Sequence[SimulatedJob], start_ms: int, end_ms: int) -> Dict[str, Dict[str, float]]:
+        """GPU -> what its holder did with the node's processors and disks."""
+        facts = {}
+        for job in jobs:
+            if job.start_ms <= start_ms and end_ms <= job.end_ms:
+                signal, guest = self._guest(job, start_ms, end_ms)
+                for gpu in job.gpus:
+                    columns = job_columns(guest, is_busy=signal.is_busy(gpu))
+                    facts[self._cards[gpu].uuid] = {name: _digits(name, value) for name, value in columns.items()}
+        return facts
+
+    def _host(self, jobs: Sequence[SimulatedJob], start_ms: int, end_ms: int) -> Dict[str, float]:
+        """The simulated node's own columns: the machine that runs this agent is another."""
+        here = [job for job in jobs if job.start_ms <= start_ms and end_ms <= job.end_ms]
+        guests = [self._guest(job, start_ms, end_ms)[1] for job in here]
+        return {name: _digits(name, value) for name, value in host_columns(guests, gpus=self.spec.count).items()}
+
+    def _guest(self, job: SimulatedJob, start_ms: int, end_ms: int) -> Tuple[Signal, Guest]:
+        signal = self._signals.get(job.number) or Signal(job)
+        return signal, Guest(signal.traits, signal.shares(start_ms / 1000, end_ms / 1000), len(job.gpus))
 
     def _reachable(self, uuid: str) -> Card:
         card = self._by_uuid[uuid]
@@ -152,9 +172,9 @@ class Simulated:
 class _Counter:
     """What one GPU's driver would remember: energy, temperature, the sample buffer's place."""
 
-    def __init__(self, card: Card, start_ms: int) -> None:
+    def __init__(self, card: Card, spec: Spec, start_ms: int) -> None:
         self.card = card
-        self.start_ms = start_ms
+        self._spec = spec
         self._at_ms = start_ms
         self._energy_j = 0.0
         self._temperature_c: Optional[float] = None
@@ -181,9 +201,12 @@ class _Counter:
             temperature_c=round(temperature or 0.0, 1),
             memory_temperature_c=round((temperature or 0.0) + MEMORY_WARMER_C, 1),
             sm_clock_hz=shown.clock_hz,
-            ecc_uncorrected=0,
+            ecc_uncorrected=self._ecc_errors(now_ms),
             means=shown.means,
         )
+
+    def _ecc_errors(self, now_ms: int) -> int:
+        return ecc_errors(self._spec, now_ms) if self.card.index == self._spec.faulty else 0
 
     def _bare(self, now_ms: int) -> "_Shown":
         nothing = mixed((1.0,), (NO_WORK,))
@@ -246,6 +269,10 @@ STEADY_MEANS = {"gr_engine_active", "throttle_thermal_ratio", "throttle_power_ra
 def _ratio(name: str, value: float) -> float:
     """Rounded as a driver would; a share is at most 1."""
     return round(min(1.0, value), 4) if name in GPM_COLUMNS else float(round(value))
+
+
+def _digits(name: str, value: float) -> float:
+    return round(value, 4) if name.endswith("_ratio") else float(round(value))
 
 
 def memory_used(card: Card, signal: Signal, at_ms: int) -> int:
