@@ -37,24 +37,32 @@ class Imbalance:
 
 
 def unbalanced(start: datetime, end: datetime, *, now: datetime | None = None) -> list[Imbalance]:
-    """What does not balance in the clock hours of [start, end), by node and hour.
+    """What does not balance in the clock hours of [start, end), by node and hour: unbalanced_of() of every node."""
+    return [fault for node in nodes() for fault in unbalanced_of(node, start, end, now=now)]
+
+
+def nodes() -> list[Node]:
+    """Every node, in the order in which they are checked."""
+    return list(Node.objects.order_by("name"))
+
+
+def unbalanced_of(node: Node, start: datetime, end: datetime, *, now: datetime | None = None) -> Iterator[Imbalance]:
+    """What does not balance of the node in the clock hours of [start, end), a day at a time: the memory of one day.
 
     With `now`, hours whose columns still exist are judged afresh and compared too. Hours
     that wait to be posted are left out of what compares with telemetry: they are not wrong but late.
     """
     low, high = to_ms(floor_hour(start)), to_ms(ceil_hour(end))
-    found: list[Imbalance] = []
-    for node in Node.objects.order_by("name"):
-        waiting = {to_ms(hour) for hour in TouchedHour.objects.filter(node_id=node.pk).values_list("hour", flat=True)}
-        gpus = reading.capacities(node)
-        if not gpus and not Entry.objects.filter(node=node).exists():
-            continue
-        for begin in range(low, high, HOURS_PER_PASS * HOUR_MS):
-            span = _Span(node, gpus, begin, min(begin + HOURS_PER_PASS * HOUR_MS, high), waiting)
-            found += [fault for rule in RULES for fault in rule(span)]
-        if now is not None:
-            found += _judged_otherwise(node, low, high, waiting, now=now)
-    return found
+    waiting = {to_ms(hour) for hour in TouchedHour.objects.filter(node_id=node.pk).values_list("hour", flat=True)}
+    gpus = reading.capacities(node)
+    if not gpus and not Entry.objects.filter(node=node).exists():
+        return
+    for begin in range(low, high, HOURS_PER_PASS * HOUR_MS):
+        span = _Span(node, gpus, begin, min(begin + HOURS_PER_PASS * HOUR_MS, high), waiting)
+        for rule in RULES:
+            yield from rule(span)
+    if now is not None:
+        yield from _judged_otherwise(node, low, high, waiting, now=now)
 
 
 def waiting_hours(start: datetime, end: datetime) -> int:

@@ -1,6 +1,7 @@
 """`manage.py check_ledger`: what does not balance in the stored ledger; exit 1 if anything, 2 for bad arguments."""
 
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,8 +9,12 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
 from fleetwatch.costs import day_sums
+from fleetwatch.costs.drift import drifts
 from fleetwatch.ledger import check
 from fleetwatch.lib.intervals import Interval
+
+MAX_SHOWN = 1000  # the rest is counted
+NODES_PER_LINE = 10  # of progress
 
 
 class Command(BaseCommand):
@@ -33,17 +38,26 @@ class Command(BaseCommand):
             return
         if waiting := check.waiting_hours(low, high):
             self.stdout.write(f"not compared with telemetry: hours of nodes that wait to be posted ({waiting})")
-        faults = check.unbalanced(low, high, now=timezone.now())
-        faults += [
-            check.Imbalance("sums of days are those of entries", node, day, f"{off_ms} ms in other states or jobs")
-            for node, day, off_ms in day_sums.wrong_sums(Interval(low, high))
-        ]
-        for fault in faults:
-            self.stdout.write(str(fault))
-        if faults:
-            self.stdout.write(f"{len(faults)} things do not balance between {low:%Y-%m-%d %H:%M} and {high:%Y-%m-%d %H:%M} UTC")
+        count = 0
+        for count, fault in enumerate(self._faults(low, high), 1):
+            if count <= MAX_SHOWN:
+                self.stdout.write(fault)
+        if count:
+            self.stdout.write(f"{count} things do not balance between {low:%Y-%m-%d %H:%M} and {high:%Y-%m-%d %H:%M} UTC")
             sys.exit(1)
         self.stdout.write(f"the ledger balances from {low:%Y-%m-%d %H:%M} to {high:%Y-%m-%d %H:%M} UTC")
+
+    def _faults(self, low: datetime, high: datetime) -> Iterator[str]:
+        """A line for each thing that does not balance, as it is found; progress goes to stderr."""
+        nodes, now = check.nodes(), timezone.now()
+        for done, node in enumerate(nodes, 1):
+            yield from map(str, check.unbalanced_of(node, low, high, now=now))
+            if done % NODES_PER_LINE == 0:
+                self.stderr.write(f"checked nodes={done}/{len(nodes)}")
+        for name, day, off_ms in day_sums.wrong_sums(Interval(low, high)):
+            yield str(check.Imbalance("sums of days are those of entries", name, day, f"{off_ms} ms in other states or jobs"))
+        for drift in drifts(Interval(low, high)):
+            yield f"lines sum to the fleet: by {drift.group_by} they have {drift.gpu_ms} ms and {drift.usd:f} dollars more"
 
     def _moment(self, name: str, text: str | None) -> datetime | None:
         if text is None:
