@@ -1,0 +1,119 @@
+"""Windows that the same rule decided, put together for people: a line per rule, and in it the stretches of time. Pure.
+
+Two windows are decided alike when the words of their rules differ in measured numbers alone; what
+the numbers ranged over is shown in their place.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from fleetwatch.ledger.explain import Stretch
+
+# a number by itself: not a part of a name (xid_79) or of a time (08:10:20), which tell runs apart
+_NUMBER = re.compile(r"(?<![\w:.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w:])")
+MAX_STRETCHES = 100  # shown of one rule
+
+Words = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """Windows one after the other that one rule decided."""
+
+    start_ms: int
+    end_ms: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What one rule decided for one holder of a GPU: how many windows and when, their GPU time by state, the range of each value."""
+
+    start_ms: int
+    end_ms: int
+    job_id: int | None
+    count: int
+    rule: Sequence[str]
+    parts: Mapping[str, int]
+    values: Mapping[str, tuple[float, float]] | None  # None: no window covers it
+    times: Sequence[Time]
+
+    @property
+    def shown(self) -> Sequence[Time]:
+        """The first stretches of time."""
+        return self.times[:MAX_STRETCHES]
+
+    @property
+    def left_off(self) -> int:
+        return len(self.times) - len(self.shown)
+
+
+def by_rule(found: Iterable[Stretch]) -> list[Decided]:
+    """One line per GPU, holder and rule, the one with most GPU time first; of several holders each has its own."""
+    lanes: dict[tuple[int, int | None], list[Stretch]] = defaultdict(list)
+    for one in found:
+        lanes[one.gpu_id, one.job_id].append(one)
+    lines = [line for lane in lanes.values() for line in _lines(lane)]
+    return sorted(lines, key=lambda line: (-sum(line.parts.values()), line.start_ms, line.job_id or 0))
+
+
+def _lines(lane: Sequence[Stretch]) -> list[Decided]:
+    """The lines of one GPU and holder, whose stretches come in order of time."""
+    by_words: dict[tuple[object, ...], list[list[Stretch]]] = defaultdict(list)
+    for words, some in groupby(lane, key=_decided_by):
+        by_words[words].append(list(some))
+    return [_line(rows) for rows in by_words.values()]
+
+
+def _line(rows: Sequence[Sequence[Stretch]]) -> Decided:
+    whole = [one for row in rows for one in row]
+    parts = Counter[str]()
+    for one in whole:
+        parts.update({part.state: 0 for part in one.parts})
+        for part in one.parts:
+            parts[part.state] += part.gpu_ms
+    return Decided(
+        start_ms=whole[0].start_ms,
+        end_ms=whole[-1].end_ms,
+        job_id=whole[0].job_id,
+        count=len(whole),
+        rule=[_ranged(sentences) for sentences in zip(*(one.rule for one in whole), strict=True)],
+        parts=dict(parts),
+        values=_ranges(whole),
+        times=[Time(row[0].start_ms, row[-1].end_ms, len(row)) for row in rows],
+    )
+
+
+def _decided_by(one: Stretch) -> tuple[object, ...]:
+    return _template(one.rule), frozenset(part.state for part in one.parts), one.values is None
+
+
+def _template(rule: Iterable[str]) -> Words:
+    return tuple(_NUMBER.sub("#", words) for words in rule)
+
+
+def _ranged(sentences: Sequence[str]) -> str:
+    """One sentence for all: where their numbers differ, the smallest to the largest."""
+    numbers = zip(*(_NUMBER.findall(words) for words in sentences), strict=True)
+    texts = iter([_range(several) for several in numbers])
+    return _NUMBER.sub(lambda _: next(texts), sentences[0])
+
+
+def _range(several: Sequence[str]) -> str:
+    low, high = min(several, key=float), max(several, key=float)
+    return low if float(low) == float(high) else f"{low} to {high}"
+
+
+def _ranges(several: Sequence[Stretch]) -> dict[str, tuple[float, float]] | None:
+    """Smallest and largest of each value, where it was read."""
+    found: dict[str, tuple[float, float]] = {}
+    for one in several:
+        if one.values is None:
+            return None
+        for name, value in one.values.items():
+            low, high = found.get(name, (value, value))
+            found[name] = (min(low, value), max(high, value))
+    return found
