@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 
 from fleetwatch.accounts.models import Team
@@ -117,6 +117,13 @@ def days_so_far(team: Team | None, now: datetime) -> list[Bucket]:
     month = running_month(now)
     scope = Scope() if team is None else Scope(team=team.slug)
     return [] if month.so_far is None else costs.dollars_over_time(month.so_far, "day", scope=scope)
+
+
+def closest_trial(line: Line, now: datetime) -> Tried | None:
+    """The back-tested error for about as many days ahead as are left of the month; None where nothing was tried."""
+    rest = running_month(now).rest
+    days_left = 0.0 if rest is None else (rest.end - rest.start) / timedelta(days=1)
+    return min(line.tried, key=lambda each: abs(each.days - days_left), default=None)
 
 
 def past_months(team: Team | None, now: datetime) -> list[Past]:

@@ -138,7 +138,7 @@ def _budget(params: Params, period: Period) -> Chart:
     days = budgets.days_so_far(team, period.now)
     ends = [*(day.start for day in days[1:]), *([month.so_far.end] if month.so_far else [])]
     dollars = list(accumulate(day.totals.cost_usd for day in days))
-    spent = [(month.whole.start, Decimal(0)), *zip(ends, dollars, strict=True)] if days else []
+    spent = [(month.whole.start, Decimal(0)), *zip(ends, dollars, strict=True)] if line.spent_usd else []
     steps = [] if line.end is None else list(line.end.steps)
     rows: list[list[Cell]] = [[_text(at.astimezone(zone)), float(pricing.usd(usd)), None, None, None] for at, usd in spent]
     rows += [[_text(s.until.astimezone(zone)), None, *(round(usd, 2) for usd in (s.expected_usd, s.low_usd, s.high_usd))] for s in steps]

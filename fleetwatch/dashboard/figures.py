@@ -123,8 +123,8 @@ def burn(of: Burn) -> Figure:
     traces: list[Figure] = []
     if coming:
         traces += [
-            edge | {"name": "Lower end", "y": list(of.low)},
-            edge | {"name": "Upper end", "y": list(of.high), "fill": "tonexty"},
+            edge | {"name": "Lower end", "y": list(of.low), "showlegend": False},
+            edge | {"name": "8 of 10 cases", "y": list(of.high), "fill": "tonexty"},
             flat
             | {"name": "Expected", "x": coming, "y": [usd for _, usd in of.expected], "line": {"width": 2, "dash": "dot"}}
             | {"meta": {"token": "accent"}},

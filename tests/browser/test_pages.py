@@ -24,6 +24,8 @@ PAGES = {
     "job": "/jobs/slurm/della/1000",
     "waste": "/waste?group=user",
     "reports": "/reports",
+    "budgets": "/budgets",
+    "budget": "/budgets/fleet",
     "table": "/charts/spend?range=24h&as=table",
     "status": "/status",
     "settings": "/settings",

@@ -132,6 +132,7 @@ def test_the_month_ends_with_what_was_spent_and_the_rest_at_the_usual_rate():
     assert nlp.end.end.expected_usd == pytest.approx(30 * 20)
     assert [each.days for each in nlp.tried] == [1, 7, 14]
     assert (nlp.reason, nlp.risk) == ("", "no budget")
+    assert selectors.closest_trial(nlp, NOW).days == 7  # ten and a half are left: as far from 14, and tried more often
 
 
 def test_teams_stand_by_their_risk():

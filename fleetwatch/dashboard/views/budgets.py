@@ -73,7 +73,7 @@ def team_budget(request: HttpRequest, slug: str = WHOLE_FLEET) -> HttpResponse:
     context = {
         "chart_url": f"{reverse('chart', args=['budget'])}?{urlencode({'team': slug})}",
         "line": line,
-        "bar": spend_bar(line.spent_usd, line.budget_usd, line.end),
+        "closest": selectors.closest_trial(line, period.now),
         "month": selectors.running_month(period.now),
         "past": selectors.past_months(team, period.now),
         "history": limits.history(team)[:MAX_ANOMALIES],

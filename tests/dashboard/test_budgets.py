@@ -1,0 +1,141 @@
+"""The pages of budgets."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from django.test import Client
+
+from fleetwatch.budgets import outlooks
+from fleetwatch.budgets.budgets import set_budget
+from fleetwatch.budgets.models import Anomaly, Budget, SpendDay
+from fleetwatch.ledger.models import Entry
+from tests.dashboard import factories
+from tests.dashboard.factories import NOW
+
+MIDNIGHT = NOW.replace(hour=0)
+HOURS = [2.0] * 24
+
+
+@pytest.fixture
+def team(db):
+    """Team nlp holds a GPU at $2 an hour for four weeks: $936 until 12:00 of the 20th, $1,440 at the month's end."""
+    gpu, job = factories.gpu(factories.node()), factories.job()
+    factories.rate("2.00")
+    Entry.objects.bulk_create(factories.entry(gpu, hours_ago=ago, held_by=job) for ago in range(1, 19 * 24 + 13))
+    SpendDay.objects.bulk_create(
+        SpendDay(kind=kind, key=key, start=MIDNIGHT - timedelta(days=day), usd=48, wasted_usd=0, hours=HOURS, wasted_hours=[0.0] * 24)
+        for day in range(1, 29)
+        for kind, key in (("team", "nlp"), ("fleet", ""))
+    )
+    outlooks.make(NOW, is_whole=True)
+    return job.team
+
+
+def test_the_list_says_what_was_spent_and_what_is_expected(viewer, team):
+    set_budget(team, NOW.date().replace(day=1), Decimal(1200), repeats=True, now=NOW, by="ann")
+
+    page = viewer.get("/budgets").content.decode()
+
+    assert "$934" in page
+    assert "$1,440" in page
+    assert "will pass it" in page
+    assert "78 %" in page
+    assert "Set a budget" not in page
+
+
+def test_without_a_budget_the_page_says_what_to_do(admin, team):
+    page = admin.get("/budgets").content.decode()
+
+    assert "No budget is set." in page
+    assert "no budget" in page
+    assert "Set a budget" in page
+
+
+def test_an_empty_hub_has_a_page_too(admin):
+    assert admin.get("/budgets").status_code == 200
+    assert admin.get("/budgets/fleet").status_code == 200
+    assert admin.get("/charts/budget").json()["data"] == []
+
+
+def test_an_admin_sets_a_budget_and_the_team_page_shows_who_did(admin, team):
+    answer = admin.post("/budgets/set", {"team": "nlp", "month": "2026-11", "amount": "$1,200.50", "repeats": "on"}, follow=True)
+    page = admin.get("/budgets/teams/nlp").content.decode()
+
+    assert "The budget of nlp for November 2026 is set." in answer.content.decode()
+    assert "$1,200.50" in page
+    assert "and every month after" in page
+    assert Budget.objects.get().created_by == "ann"
+
+
+@pytest.mark.parametrize(
+    ("sent", "says"),
+    [
+        ({"amount": "much"}, "A number, please"),
+        ({"amount": "-5"}, "A budget is above 0"),
+        ({"month": "soon"}, "Which month?"),
+        ({"month": "2026-10"}, "A budget is for a month from 2026-11"),
+        ({"team": "nobody"}, "There is no such team"),
+        ({"currency": "EUR"}, "Nobody said what one"),
+    ],
+)
+def test_what_can_not_be_is_said_at_its_field_and_nothing_is_lost(admin, team, sent, says):
+    form = {"team": "nlp", "month": "2026-11", "amount": "1200", "currency": "USD"} | sent
+
+    answer = admin.post("/budgets/set", form)
+
+    assert answer.status_code == 422
+    assert says in answer.content.decode()
+    assert f'value="{form["amount"]}"' in answer.content.decode()
+    assert not Budget.objects.exists()
+
+
+def test_a_viewer_and_a_stranger_set_nothing(viewer, team):
+    form = {"team": "nlp", "month": "2026-11", "amount": "1200"}
+
+    assert viewer.post("/budgets/set", form).status_code == 403
+    assert Client().post("/budgets/set", form).status_code == 302
+    assert Client().get("/budgets").status_code == 302
+    assert Client().get("/budgets/teams/nlp").status_code == 302
+    assert not Budget.objects.exists()
+
+
+@pytest.mark.parametrize("slug", ["nobody", "a%00b", "..%2f..%2fetc"])
+def test_a_team_that_is_not_there_is_404(viewer, slug):
+    assert viewer.get(f"/budgets/teams/{slug}").status_code in (400, 404)
+    assert viewer.get(f"/charts/budget?team={slug}").status_code in (400, 404)
+
+
+def test_the_chart_goes_from_what_was_spent_to_what_is_expected(viewer, team):
+    set_budget(team, NOW.date().replace(day=1), Decimal(1200), repeats=True, now=NOW, by="ann")
+
+    traces = {trace["name"]: trace for trace in viewer.get("/charts/budget?team=nlp").json()["data"]}
+
+    assert traces["Spent"]["x"][0] == "2026-11-01T00:00:00"
+    assert (traces["Spent"]["y"][0], traces["Spent"]["y"][-1]) == (0.0, 934.0)
+    assert (traces["Expected"]["x"][-1], traces["Expected"]["y"][-1]) == ("2026-12-01T00:00:00", 1440.0)
+    assert traces["Expected"]["y"][0] == 934.0
+    assert traces["Budget"]["y"] == [1200.0, 1200.0]
+
+
+def test_the_chart_is_a_table_too(viewer, team):
+    rows = viewer.get("/charts/budget?team=nlp&as=csv").content.decode().splitlines()
+
+    assert rows[0] == "Until (UTC),Spent $,Expected $,Lower end $,Upper end $"
+    assert rows[2] == "2026-11-02 00:00,48.0,,,"
+    assert rows[-1].startswith("2026-12-01 00:00,,1440.0,")
+
+
+def test_unusual_spending_names_what_moved_and_hostile_names_stay_text(viewer, team):
+    mover = {"kind": "user", "key": "<b>eve</b>", "label": "<b>eve</b>", "usd": "41.5"}
+    Anomaly.objects.create(
+        kind="team", key="nlp", metric="wasted", start=NOW - timedelta(hours=9), end=NOW - timedelta(hours=5), usd=60, usual_usd=10,
+        spreads=7.5, movers=[mover], found_at=NOW,
+    )  # fmt: skip
+
+    page = viewer.get("/budgets").content.decode()
+
+    assert "wasted $60.00, usually $10.00" in page
+    assert "&lt;b&gt;eve&lt;/b&gt;" in page
+    assert "<b>eve</b>" not in page
+    assert "+$50.00" in page
