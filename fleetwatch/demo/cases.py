@@ -5,128 +5,165 @@ held-out ones leave them by up to 30 %, so that thresholds are not simply echoed
 """
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.reading import GPUInfo
+from agent.reading import Event, GPUInfo
 from agent.sources.simulated.archetype import Archetype
 from agent.sources.simulated.archetypes import ARCHETYPES, BY_NAME
 from agent.sources.simulated.card import GPM_COLUMNS, card
+from agent.sources.simulated.faults import OMENS
 from agent.sources.simulated.schedule import SimulatedJob
 from agent.sources.simulated.signal import Signal
 from agent.sources.simulated.spec import Spec
 from fleetwatch.demo.columns import JOB_COLUMNS, Columns, draw
 from fleetwatch.demo.tracks import Part
+from fleetwatch.demo.truth import GPU_FAULT, UNOBSERVED, causes
 
 HELD_OUT_SPREAD = 0.3
-START_MS = 1_794_009_600_000  # 2026-11-07 00:00 UTC
-CELL_MS = 300_000
+FIRST_MS, WEEKS_HOURS = 1_794_009_600_000, 168  # 2026-11-07 00:00 UTC; cases begin at some hour of that week
+CELL_MS, SECOND_MS, HOUR_MS = 300_000, 1000, 3_600_000
 WINDOW_S = 10
-AGE_MS = 900_000  # a steady case begins so long after the job did: past every warm-up
+AGE_MS = 900_000  # a steady case begins so long after its job did: past every warm-up
 UTILISATION_ONLY = ("util_", "memory_used_bytes", "memory_reserved_bytes", "process_count")
 GPM = {*GPM_COLUMNS, "sm_active_max", "memory_util_mean"}
-
 SENSORS = ("all", "no_gpm", "no_host", "utilisation_only")
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One job on the GPUs of one node over whole cells of five minutes.
+    """A job on the GPUs of one node over whole cells of five minutes.
 
     `columns` has for each GPU an array per wire column, one value per window, NaN where it was not read; a column that
-    the sensors do not have is absent. `truth` has for each GPU the cause of each cell. `host` is the node's columns.
+    the sensors do not have is absent. `observed_ms` is per GPU and window. `host` has the node's columns. `truth` has for
+    each GPU the cause of each cell; where several would be right they are joined by `|`.
     """
 
     name: str
     seed: int
+    sensors: str
     start_ms: int
     window_s: int
+    starts_ms: NDArray[np.int64]
     gpus: tuple[GPUInfo, ...]
     columns: tuple[Columns, ...]
+    observed_ms: tuple[NDArray[np.int64], ...]
     host: Columns
-    jobs: tuple[SimulatedJob, ...]
+    jobs: tuple[SimulatedJob, ...]  # each holds all the GPUs from its start to its end; two of one key are one job that changes
+    events: tuple[Event, ...]
     truth: tuple[tuple[str, ...], ...]
-    sensors: str = "all"
-    starts_ms: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @property
     def job(self) -> SimulatedJob:
-        """The job whose behaviour is judged: it holds all the case's GPUs for the whole case."""
+        """The job whose behaviour is judged, the first of several."""
         return self.jobs[0]
 
 
 def draw_case(archetype: str, seed: int, *, held_out: bool = False, sensors: str = "all", minutes: int = 30, model: str = "H100") -> Case:
-    """The case of that archetype (or mixture) and seed, always the same. Raises KeyError for an unknown name."""
-    name = archetype
-    kinds = MIXTURES[name] if name in MIXTURES else (BY_NAME[name],)
-    rng = random.Random(f"{name}/{seed}/{held_out}")
-    spread = HELD_OUT_SPREAD if held_out else 0.0
-    end_ms = START_MS + minutes * 60_000 + AGE_MS
-    size = rng.randint(max(one.sizes[0] for one in kinds), max(*(one.sizes[0] for one in kinds), min(one.sizes[1] for one in kinds)))
-    jobs = tuple(
-        _job(kind, f"{name}/{seed}/{held_out}/{place}", number=1 + place, size=size, end_ms=end_ms, spread=spread)
-        for place, kind in enumerate(kinds)
-    )
-    jobs = tuple(_aged(job, rng, minutes=minutes) for job in jobs)
-    middle_ms = START_MS + minutes // 10 * CELL_MS
-    parts = _parts(name, jobs, middle_ms)
-    cards = [card(Spec(size, model, seed), node=f"case-{name}-{seed}", index=index) for index in range(size)]
-    count = minutes * 60 // WINDOW_S
-    drawn = draw(cards, parts, start_ms=START_MS, count=count, window_s=WINDOW_S, seed=seed)
-    return Case(
-        name=name,
+    """The case of that archetype (of NAMES, EXTRAS or MIXTURES) and seed, always the same. Raises KeyError for another name."""
+    rng = random.Random(f"{archetype}/{seed}/{held_out}")
+    kinds = (MIXTURES | EXTRAS)[archetype] if archetype in MIXTURES | EXTRAS else (BY_NAME[archetype],)
+    start_ms = FIRST_MS + rng.randrange(WEEKS_HOURS) * HOUR_MS
+    end_ms = start_ms + minutes // 5 * CELL_MS
+    smallest, largest = max(kind.sizes[0] for kind in kinds), min(kind.sizes[1] for kind in kinds)
+    size = rng.randint(smallest, max(smallest, largest))
+    parts = _parts(archetype, kinds, rng, start_ms=start_ms, end_ms=end_ms, size=size, spread=HELD_OUT_SPREAD * held_out)
+    cards = [card(Spec(size, model, seed), node=f"case-{archetype}-{seed}", index=index) for index in range(size)]
+    count = (end_ms - start_ms) // (WINDOW_S * SECOND_MS)
+    drawn = draw(cards, parts, start_ms=start_ms, count=count, window_s=WINDOW_S, seed=seed)
+    case = Case(
+        name=archetype,
         seed=seed,
-        start_ms=START_MS,
+        sensors=sensors,
+        start_ms=start_ms,
         window_s=WINDOW_S,
+        starts_ms=start_ms + np.arange(count, dtype=np.int64) * WINDOW_S * SECOND_MS,
         gpus=tuple(one.info for one in cards),
         columns=tuple(_sensed(one, sensors) for one in drawn.gpus),
+        observed_ms=tuple(np.full(count, WINDOW_S * SECOND_MS) for _ in cards),
         host=drawn.host if sensors in ("all", "no_gpm") else {},
-        jobs=jobs,
-        truth=tuple(_truth(parts, gpu, minutes) for gpu in range(size)),
-        sensors=sensors,
-        starts_ms=START_MS + np.arange(count, dtype=np.int64) * WINDOW_S * 1000,
+        jobs=tuple(part.job for part in parts),
+        events=(),
+        truth=(_truth(parts, range(start_ms, end_ms, CELL_MS)),) * size,
     )
+    return TROUBLES[archetype](case, rng) if archetype in TROUBLES else case
 
 
-def _job(kind: Archetype, seed: str, *, number: int, size: int, end_ms: int, spread: float) -> SimulatedJob:
-    return SimulatedJob(number, "bench", kind.names[0], "ann", "lab", kind, tuple(range(size)), START_MS - AGE_MS, end_ms, seed, spread)
+def _parts(
+    name: str, kinds: Sequence[Archetype], rng: random.Random, *, start_ms: int, end_ms: int, size: int, spread: float
+) -> list[Part]:
+    """The jobs of the case: one, two side by side, or (half-way) one that turns into another in the middle cell."""
+    changes = name.startswith("half_way")
+    seed = f"{name}/{rng.random()}"
+    parts = []
+    for place, kind in enumerate(kinds):
+        number = 1 if changes else 1 + place
+        job = SimulatedJob(
+            number, "bench", kind.names[0], "ann", "lab", kind, tuple(range(size)), start_ms, end_ms + AGE_MS, f"{seed}/{place}", spread
+        )
+        job = replace(job, start_ms=start_ms if name == "warm_up" else _began_ms(job, rng))
+        parts.append(Part(job, job.start_ms, job.end_ms))
+    if not changes:
+        return parts
+    middle_ms = start_ms + (end_ms - start_ms) // (2 * CELL_MS) * CELL_MS
+    return [replace(parts[0], end_ms=middle_ms), replace(parts[1], start_ms=middle_ms)]
 
 
-def _aged(job: SimulatedJob, rng: random.Random, *, minutes: int) -> SimulatedJob:
-    """The job begun so early that the case shows its archetype: past its warm-up, its hang begun before or within."""
-    traits = Signal(job).traits
+def _began_ms(job: SimulatedJob, rng: random.Random) -> int:
+    """When the job began, so that the case shows what it is: past its warm-up; one that hangs does so at the case's start or before."""
     if job.archetype.hangs_after_s is None:
-        return replace(job, start_ms=job.start_ms - rng.randrange(3_600) * 1000)
-    hang_ms = int(traits.warmup_s + traits.hangs_after_s) * 1000
-    return replace(job, start_ms=START_MS - hang_ms + rng.choice((-AGE_MS, 0)))
+        return job.start_ms - AGE_MS - rng.randrange(3600) * SECOND_MS
+    traits = Signal(job).traits
+    return job.start_ms - int(traits.warmup_s + traits.hangs_after_s) * SECOND_MS - rng.choice((AGE_MS, 0))
 
 
-def _parts(name: str, jobs: Sequence[SimulatedJob], middle_ms: int) -> list[Part]:
-    if name.startswith("half_way"):
-        return [Part(jobs[0], jobs[0].start_ms, middle_ms), Part(jobs[1], middle_ms, jobs[1].end_ms)]
-    return [Part(job, job.start_ms, job.end_ms) for job in jobs]
-
-
-def _truth(parts: Sequence[Part], gpu: int, minutes: int) -> tuple[str, ...]:
-    """The cause of each cell: of mixtures on one GPU the accepted ones, joined by `|`."""
+def _truth(parts: Sequence[Part], cells: Sequence[int]) -> tuple[str, ...]:
     told = []
-    for cell in range(minutes // 5):
-        at_ms = START_MS + cell * CELL_MS
-        causes = [cause_at(part.job, at_ms) for part in parts if part.start_ms < at_ms + CELL_MS and part.end_ms > at_ms]
-        told.append("|".join(dict.fromkeys(cause for one in causes for cause in one.split("|"))) or "free")
+    for start_ms in cells:
+        found = [_most(part, start_ms) for part in parts if part.start_ms < start_ms + CELL_MS and part.end_ms > start_ms]
+        told.append("|".join(dict.fromkeys(found)))
     return tuple(told)
 
 
-def cause_at(job: SimulatedJob, at_ms: int) -> str:
-    """What a perfect diagnosis would say of that job then."""
-    traits = Signal(job).traits
-    running_s = (at_ms - job.start_ms) / 1000 - traits.warmup_s
-    if job.archetype.hangs_after_s is not None and running_s < traits.hangs_after_s:
-        return "healthy"
-    return job.archetype.truth
+def _most(part: Part, start_ms: int) -> str:
+    """What holds for most of a cell."""
+    spans = [(min(end, start_ms + CELL_MS) - max(begin, start_ms), cause) for begin, end, cause in causes(part.job)]
+    return max(spans)[1]
+
+
+def _lost(case: Case, rng: random.Random) -> Case:
+    """The job's first GPU falls off the bus in the first third of the case, after hours of memory errors."""
+    lost_ms = case.start_ms + rng.randrange(len(case.truth[0]) * CELL_MS // 3 // SECOND_MS) * SECOND_MS
+    uuid = case.gpus[0].uuid
+    omens = [Event(lost_ms - before_ms, "xid", uuid, code, text) for before_ms, code, text in OMENS]
+    events = (*omens, Event(lost_ms, "xid", uuid, 79, "GPU has fallen off the bus"), Event(lost_ms, "gpu_lost", uuid, None, "GPU is lost"))
+    truth = tuple(GPU_FAULT if case.start_ms + (place + 1) * CELL_MS > lost_ms else cause for place, cause in enumerate(case.truth[0]))
+    return replace(_unread(case, (0,), lost_ms, 2**62), events=events, truth=(truth, *case.truth[1:]))
+
+
+def _silent(case: Case, rng: random.Random) -> Case:
+    """The agent reads nothing for 3 to 40 minutes of the case."""
+    begin_ms = case.start_ms + rng.randrange(len(case.truth[0]) * CELL_MS // 2 // SECOND_MS) * SECOND_MS
+    end_ms = begin_ms + rng.randrange(180, 2400) * SECOND_MS
+    cells = range(case.start_ms, case.start_ms + len(case.truth[0]) * CELL_MS, CELL_MS)
+    truth = tuple(
+        UNOBSERVED if min(end_ms, start + CELL_MS) - max(begin_ms, start) > 0.4 * CELL_MS else cause
+        for start, cause in zip(cells, case.truth[0], strict=True)
+    )
+    return replace(_unread(case, range(len(case.gpus)), begin_ms, end_ms), truth=(truth,) * len(case.gpus))
+
+
+def _unread(case: Case, gpus: Sequence[int], begin_ms: int, end_ms: int) -> Case:
+    """The case with nothing read of those GPUs' windows that touch [begin, end)."""
+    gone = (case.starts_ms + WINDOW_S * SECOND_MS > begin_ms) & (case.starts_ms < end_ms)
+    columns, observed = list(case.columns), list(case.observed_ms)
+    for gpu in gpus:
+        columns[gpu] = {name: np.where(gone, np.nan, values) for name, values in columns[gpu].items()}
+        observed[gpu] = np.where(gone, 0, observed[gpu])
+    return replace(case, columns=tuple(columns), observed_ms=tuple(observed))
 
 
 def _sensed(columns: Columns, sensors: str) -> Columns:
@@ -162,4 +199,7 @@ MIXTURES: dict[str, tuple[Archetype, ...]] = {
     "half_way_throttled": (BY_NAME["healthy_llm"], BY_NAME["throttled"]),
     "half_way_checkpoints": (BY_NAME["healthy_llm"], BY_NAME["checkpoint_stall"]),
 }
+# Healthy jobs at times that must not be held against them.
+EXTRAS: dict[str, tuple[Archetype, ...]] = dict.fromkeys(("warm_up", "gpu_fault", "agent_outage"), (BY_NAME["healthy_llm"],))
+TROUBLES: dict[str, Callable[[Case, random.Random], Case]] = {"gpu_fault": _lost, "agent_outage": _silent}
 NAMES = tuple(archetype.name for archetype in ARCHETYPES if archetype.is_allocated)

@@ -174,7 +174,7 @@ def _averaged(hardware: Hardware, ranks: Sequence[Rank], span: Span, window_s: i
     """What the driver averages itself, by window."""
     count = span.seconds // window_s
     columns = {name: np.zeros(count) for name in means(hardware, NO_WORK, thermal=0.0, capped=0.0)}
-    peak = np.zeros(span.readings)
+    peak, memory_busy = np.zeros(span.readings), np.zeros(span.readings)
     for rank in ranks:
         track, levels = rank.track, rank.track.signal.traits.levels_of(rank.role)
         by_window = _by_window(track, track.by_second, span, window_s)
@@ -186,11 +186,12 @@ def _averaged(hardware: Hardware, ranks: Sequence[Rank], span: Span, window_s: i
         ).items():
             columns[name] += values
         peak[track.places] += track.mixed([level.sm for level in levels]) * track.flicker
+        memory_busy[track.places] += track.mixed([level.dram for level in levels]) * track.flicker
     ratios = {name: np.minimum(values, 1.0) for name, values in columns.items() if name in GPM_COLUMNS or name in STEADY_MEANS}
     columns |= ratios
     if hardware.has_gpm:
         columns["sm_active_max"] = np.minimum(peak[2:].reshape(-1, window_s).max(axis=1), 1.0)
-        columns["memory_util_mean"] = columns["dram_active"].copy()
+        columns["memory_util_mean"] = np.minimum(held_means(memory_busy, window_s=window_s), 1.0)
     return columns
 
 

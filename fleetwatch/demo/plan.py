@@ -6,8 +6,11 @@ resumes, a repeated one stores nothing, and a later start adds a fill for the ga
 """
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping
+import random
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import TypeVar
 
 from fleetwatch.lib.intervals import HOUR_MS
 
@@ -19,6 +22,9 @@ BLOCK_MS = 6 * HOUR_MS  # the wire's longest batch
 FINE_MS = 6 * HOUR_MS
 MINUTE_MS = 60_000
 PREFIX = "history"
+# What agents do when the network fails them: a spool that is sent later, an answer that was lost.
+LATE_CHANCE, TWICE_CHANCE, LATE_BY = 0.05, 0.02, 6
+Told = TypeVar("Told")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,14 @@ def blocks(fill: Fill) -> list[Block]:
     return [
         Block(fill, start, end, SLOT_MS // 1000 if start >= fine_from else COARSE_MS // 1000) for start, end in itertools.pairwise(edges)
     ]
+
+
+def as_delivered(blocks: Sequence[Told], *, seed: str) -> list[Told]:
+    """The blocks in the order in which a real network brings them: some late, behind a few of the next ones, and some twice."""
+    rng = random.Random(seed)
+    placed = [(place + (rng.uniform(1, LATE_BY) if rng.random() < LATE_CHANCE else 0.0), block) for place, block in enumerate(blocks)]
+    placed += [(place + rng.uniform(1, LATE_BY), block) for place, block in placed if rng.random() < TWICE_CHANCE]
+    return [block for _, block in sorted(placed, key=itemgetter(0))]
 
 
 def _grid(fill: Fill) -> Iterator[int]:

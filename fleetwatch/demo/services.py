@@ -11,7 +11,7 @@ import msgspec
 from agent import wire
 from fleetwatch.demo import story
 from fleetwatch.demo.fleet import DemoNode, nodes
-from fleetwatch.demo.plan import PREFIX, Block, missing
+from fleetwatch.demo.plan import PREFIX, Block, as_delivered, missing
 from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.models import Node
 from fleetwatch.inventory.services import node_by_name
@@ -50,9 +50,9 @@ def untold(*, gpus: int, days: int, until: datetime) -> list[Chapter]:
 
 
 def tell(chapters: Sequence[Chapter], *, clock: Callable[[], datetime]) -> Iterator[DayTold]:
-    """Stores the chapters in the given order and yields each day when it is done."""
+    """Stores the chapters day by day in the given order, as a network delivers them, and yields each day when it is done."""
     for day, of_day in groupby(chapters, key=lambda chapter: chapter.day):
-        yield DayTold(day, sum(_store(chapter, received_at=clock()) for chapter in of_day))
+        yield DayTold(day, sum(_store(chapter, received_at=clock()) for chapter in as_delivered(list(of_day), seed=str(day))))
 
 
 def _missing(member: DemoNode, *, days: int, until: datetime) -> list[Block]:

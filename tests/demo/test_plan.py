@@ -1,6 +1,6 @@
 import itertools
 
-from fleetwatch.demo.plan import Block, Fill, blocks, missing, parse_fill
+from fleetwatch.demo.plan import Block, Fill, as_delivered, blocks, missing, parse_fill
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -64,3 +64,15 @@ def test_an_old_gap_is_told_no_further_back_than_the_days_asked_for():
     received = {fill.boot_id: {block.sequence for block in blocks(fill)}}
 
     assert missing(received, last_ms=fill.end_ms, until_ms=UNTIL, days=14)[-1].start_ms == UNTIL - 14 * DAY_MS
+
+
+def test_a_network_delivers_everything_some_of_it_late_and_some_twice_and_always_the_same_way():
+    sent = list(range(2000))
+
+    came = as_delivered(sent, seed="2026-11-20")
+
+    assert set(came) == set(sent)
+    assert 2000 < len(came) < 2100
+    assert came != sorted(came)
+    assert max(abs(place - block) for place, block in enumerate(dict.fromkeys(came))) <= 12
+    assert came == as_delivered(sent, seed="2026-11-20")

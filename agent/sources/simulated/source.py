@@ -251,7 +251,7 @@ class _Counter:
         util = sum(share * level.util for share, level in zip(shares, signal.levels(self.card.index)))
         if STEADY_BELOW < util < STEADY_ABOVE:
             util *= 1.0 + JITTER * waves.noise(number, signal.job.number)
-        return max(0.0, min(1.0, round(util, 2)))
+        return max(0.0, min(1.0, round(float(util), 2)))
 
 
 class _Shown(NamedTuple):

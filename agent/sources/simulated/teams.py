@@ -29,8 +29,8 @@ TEAMS = {
     "nlp": Team(
         "nlp", ("amara", "jonas", "wei"),
         {
-            "healthy_llm": 40, "checkpoint_stall": 9, "communication_bound": 9, "healthy_eval": 6, "idle_notebook": 3, "hung": 2,
-            "straggler": 2, "throttled": 3, "partial_idle": 4, "allocated_no_process": 5, "idle_script": 4,
+            "healthy_llm": 40, "checkpoint_stall": 9, "communication_bound": 9, "healthy_eval": 6, "idle_notebook": 3, "hung": 4,
+            "straggler": 4, "throttled": 3, "partial_idle": 4, "allocated_no_process": 5, "idle_script": 4,
         },
     ),
     "vision": Team(
@@ -43,22 +43,22 @@ TEAMS = {
     ),
     "speech": Team(
         "speech", ("mei", "oskar"),
-        {"healthy_eval": 8, "data_starved_io": 8, "data_starved_cpu": 4, "small_batch": 12, "data_starved_fast": 4, "idle_notebook": 8},
+        {"healthy_eval": 8, "data_starved_io": 8, "data_starved_cpu": 4, "small_batch": 20, "data_starved_fast": 4, "idle_notebook": 8},
     ),
     "research": Team(
         "research", ("ivan", "sofia", "ravi", "chloe", "marek"),
         {
-            "idle_notebook": 32, "allocated_no_process": 16, "small_batch": 14, "partial_idle": 10, "healthy_vision": 8, "healthy_llm": 6,
+            "idle_notebook": 32, "allocated_no_process": 16, "small_batch": 24, "partial_idle": 10, "healthy_vision": 8, "healthy_llm": 6,
             "idle_script": 10,
         },
     ),
     "science": Team(
         "science", ("elena", "hugo"),
-        {"no_tensor_cores": 16, "small_batch": 16, "healthy_vision": 4, "hpc_fp64": 14, "allocated_no_process": 5},
+        {"no_tensor_cores": 16, "small_batch": 24, "healthy_vision": 4, "hpc_fp64": 14, "allocated_no_process": 5},
     ),
     "serving": Team(
         "serving", ("svc-inference", "svc-search"),
-        {"bursty_service": 26, "memory_bound": 6},
+        {"bursty_service": 20, "memory_bound": 8},
     ),
 }  # fmt: skip
 
@@ -71,7 +71,8 @@ MIXES = {
         ((4, 2, 1, 1), (2, 2, 2, 2), (2, 2, 1, 1, 1, 1), (4, 1, 1, 1, 1), (1, 1, 1, 1, 1, 1, 1, 1)), free=0.16, leftover=0.04,
     ),
     "serve": Mix(
-        {"serving": 8, "research": 1}, ((2, 2, 1, 1, 1, 1), (1, 1, 1, 1, 1, 1, 1, 1), (2, 2, 2, 2)), free=0.30, leftover=0.01,
+        {"serving": 5, "research": 2, "vision": 2},
+        ((2, 2, 1, 1, 1, 1), (1, 1, 1, 1, 1, 1, 1, 1), (2, 2, 2, 2)), free=0.30, leftover=0.01,
     ),
     "mixed": Mix(
         {"nlp": 4, "vision": 3, "research": 3, "speech": 2, "science": 2, "serving": 3},

@@ -119,14 +119,13 @@ class Draw:
         """The level with numbers."""
         ratios = (level.util, level.power, level.sm, level.tensor, level.dram, level.fp32, level.fp64)
         traffic = (level.rx_mib_s, level.tx_mib_s, level.nvlink_mib_s)
-        return DrawnLevel(*map(self.ratio, ratios), *(self.value(one) * MIB for one in traffic), self.ratio(level.clock))
+        return DrawnLevel._make([*map(self.ratio, ratios), *(self.value(one) * MIB for one in traffic), self.ratio(level.clock)])
 
     def load(self, load: Load) -> DrawnLoad:
         """The load with numbers."""
         traffic = (load.read_mib_s, load.write_mib_s, load.nic_mib_s)
-        return DrawnLoad(
-            self.ratio(load.cpu), self.ratio(load.main_thread), *(self.value(one) * MIB for one in traffic), self.ratio(load.io_stall)
-        )
+        ratios = (self.ratio(load.cpu), self.ratio(load.main_thread))
+        return DrawnLoad._make([*ratios, *(self.value(one) * MIB for one in traffic), self.ratio(load.io_stall)])
 
 
 def draw_traits(kind: Archetype, seed: str, *, ranks: int, spread: float = 0.0) -> Traits:

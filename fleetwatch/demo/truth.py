@@ -1,0 +1,63 @@
+"""Ground truth of the simulated fleet: who really did what on which GPU. Pure.
+
+A function of the same schedule that history is drawn from, so that it needs no table and nothing of it is ever stored
+where a diagnosis could read it. `manage.py demo_truth` prints it for judging.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agent.sources.simulated import Simulated
+from agent.sources.simulated.faults import faults_between
+from agent.sources.simulated.schedule import SimulatedJob, jobs_between, outages_between
+from agent.sources.simulated.signal import Signal
+from fleetwatch.demo.fleet import DemoNode
+
+HEALTHY, GPU_FAULT, UNOBSERVED = "healthy", "gpu_fault", "unobserved"
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """One GPU over [start_ms, end_ms): the cause that a perfect diagnosis would give. job_key "": nobody's."""
+
+    node: str
+    gpu: str
+    job_key: str
+    start_ms: int
+    end_ms: int
+    cause: str
+
+
+def causes(job: SimulatedJob) -> list[tuple[int, int, str]]:
+    """The job's life as (start, end, cause): a job is healthy until it hangs, every other one what it is from its start."""
+    traits = Signal(job).traits
+    if job.archetype.hangs_after_s is None:
+        return [(job.start_ms, job.end_ms, job.archetype.truth)]
+    hang_ms = min(job.end_ms, job.start_ms + int((traits.warmup_s + traits.hangs_after_s) * 1000))
+    spans = [(job.start_ms, hang_ms, HEALTHY), (hang_ms, job.end_ms, job.archetype.truth)]
+    return [span for span in spans if span[0] < span[1]]
+
+
+def truth_between(member: DemoNode, start_ms: int, end_ms: int) -> list[Truth]:
+    """What was true of the node's GPUs in [start, end), by GPU and time. A fault or an outage stands beside what the job did."""
+    simulated = Simulated(member.spec, node=member.name, start_ms=start_ms)
+    uuids = [gpu.uuid for gpu in simulated.gpus()]
+    told = [
+        Truth(member.name, uuids[gpu], job.key if job.archetype.is_allocated else "", max(begin, start_ms), min(end, end_ms), cause)
+        for job in jobs_between(simulated.spec, start_ms, end_ms)
+        for begin, end, cause in causes(job)
+        for gpu in job.gpus
+    ]
+    told += [Truth(member.name, uuids[gpu], "", begin, end, cause) for gpu, begin, end, cause in _troubles(simulated, start_ms, end_ms)]
+    return sorted(
+        (span for span in told if span.start_ms < span.end_ms), key=lambda span: (uuids.index(span.gpu), span.start_ms, span.cause)
+    )
+
+
+def _troubles(simulated: Simulated, start_ms: int, end_ms: int) -> Iterator[tuple[int, int, int, str]]:
+    spec = simulated.spec
+    for begin, end in faults_between(spec, start_ms, end_ms):
+        yield spec.faulty or 0, max(begin, start_ms), min(end, end_ms), GPU_FAULT
+    for begin, end in outages_between(spec, start_ms, end_ms):
+        for gpu in range(spec.count):
+            yield gpu, max(begin, start_ms), min(end, end_ms), UNOBSERVED
