@@ -11,6 +11,7 @@ from django.db import connection
 
 from fleetwatch.alerts.facts import Facts, IdleGPU
 from fleetwatch.costs import pricing
+from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.models import GPURate
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
@@ -52,7 +53,8 @@ def breaches(threshold_minutes: float, now: datetime) -> list[Facts]:
     """
     runs = [run for run in _open_quiet_runs(now) if run.state_ms.get("idle") and run.duration_ms >= threshold_minutes * MINUTE_MS]
     gpus = GPU.objects.select_related("node", "model").filter(retired_ms=None).in_bulk([run.gpu_id for run in runs])
-    jobs = Job.objects.select_related("team").in_bulk([run.job_id for run in runs])
+    held_by = Job.objects.select_related("team").filter(pk__in={run.job_id for run in runs})
+    jobs = {job.pk: job for job in into_teams(held_by, before=now)}
     rates = _rates(gpus)
     idle: dict[int, list[IdleGPU]] = defaultdict(list)
     for run in runs:

@@ -18,7 +18,7 @@ router = Router(tags=["reports"])
 
 
 class ReportRow(Schema):
-    """One version of a report. `subject` is the team's slug of a statement, "(none)" for jobs without a team."""
+    """One version of a report. `subject` is the team's slug of a statement, "(none)" and "(unmapped)" for jobs without a team."""
 
     id: int
     kind: str

@@ -12,8 +12,9 @@ from fleetwatch.api import rows, schemas
 from fleetwatch.api.figures import figures, rows_of_figures
 from fleetwatch.api.period import RequestError, asked
 from fleetwatch.api.series import series_of
-from fleetwatch.costs import book
+from fleetwatch.costs import attribution, book
 from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.models import GPURate
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.totals import Group, Scope, nothing
@@ -24,7 +25,7 @@ Answer = dict[str, Any]
 Period = Query[schemas.PeriodQuery]
 Where = Query[schemas.Filter]
 Paging = Query[schemas.Page]
-Grouping = Literal["team", "user", "job", "node", "gpu_model", "cause"]
+Grouping = Literal["team", "project", "cost_centre", "user", "job", "node", "gpu_model", "cause"]
 
 # what a diagnosis explains (docs/ledger.md, invariant 7: the sum over causes is idle + stalled + underused)
 CAUSED_STATES = ("idle", "stalled", "underused")
@@ -44,7 +45,8 @@ def fleet_summary(request: HttpRequest, period: Period) -> Answer:
 
 @router.get("/waste", response=schemas.WastePage, tags=["waste"])
 def waste(request: HttpRequest, period: Period, where: Where, paging: Paging, group_by: Grouping = "team") -> Answer:
-    """Rows by wasted dollars. The key "" is time that no job held; "(none)" are jobs that name no team or user.
+    """Rows by wasted dollars. The key "" is time that no job held. Jobs without a team (project, cost centre) are
+    rows by the reason: "(none)" names no user or account, "(unmapped)" matches no mapping rule.
 
     By cause the rows cover idle, stalled and underused time: what a diagnosis explains. Where
     nothing was diagnosed the cause is "undetermined"; it is never guessed.
@@ -69,7 +71,8 @@ def jobs(request: HttpRequest, period: Period, where: Where, paging: Paging) -> 
     groups = costs.totals_by(wanted.interval, "job", scope=scope)
     shapes = rows_of_figures([group.totals for group in groups])
     page, following = wanted.page(list(zip(groups, shapes, strict=True)), paging.limit)
-    found = {job.key: job for job in Job.objects.select_related("team").filter(key__in=[group.key for group, _ in page])}
+    named = Job.objects.select_related("team").filter(key__in=[group.key for group, _ in page])
+    found = {job.key: job for job in into_teams(named, before=wanted.interval.end)}
     lines = [rows.job_row(found[group.key], shape) for group, shape in page if group.key in found]
     total = figures(costs.totals(wanted.interval, scope=scope))
     return wanted.echo() | {"totals": total, "rows": lines, "next_cursor": following}
@@ -82,6 +85,7 @@ def job(request: HttpRequest, key: str, period: Period) -> Answer:
     found = Job.objects.select_related("team").filter(key=_text(key)).first()
     if found is None:
         raise RequestError("there is no such job", field="key", status=404)
+    into_teams([found], before=wanted.interval.end)
     scope = Scope(job=found.key)
     groups = costs.totals_by(wanted.interval, "gpu", scope=scope)
     shapes = rows_of_figures([group.totals for group in groups])
@@ -143,6 +147,14 @@ def rates(request: HttpRequest, paging: Paging) -> Answer:
     wanted = asked(request)
     page, following = wanted.page(book.rates(), paging.limit)
     return {"rows": [rows.rate_row(rate) for rate in page], "next_cursor": following}
+
+
+@router.get("/mappings", response=schemas.MappingPage, tags=["costs"])
+def mappings(request: HttpRequest, paging: Paging) -> Answer:
+    """Every mapping rule, in the order in which they are asked: the first that matches and names a team gives the team."""
+    wanted = asked(request)
+    page, following = wanted.page(list(enumerate(attribution.rules(), start=1)), paging.limit)
+    return {"rows": [rows.mapping_row(place, rule) for place, rule in page], "next_cursor": following}
 
 
 @router.get("/incidents", response=schemas.IncidentPage, tags=["alerts"])

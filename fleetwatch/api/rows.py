@@ -4,7 +4,7 @@ from typing import Any
 
 from fleetwatch.alerts.models import Incident
 from fleetwatch.api.figures import gpu_hours
-from fleetwatch.costs.models import GPURate, Rate
+from fleetwatch.costs.models import GPURate, MappingRule, Rate
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import STATES
@@ -100,6 +100,21 @@ def rate_row(rate: Rate) -> Shape:
         "source": rate.source,
         "source_date": rate.source_date,
         "components": rate.components,
+    }
+
+
+def mapping_row(place: int, rule: MappingRule) -> Shape:
+    asks = {name: getattr(rule, name) or None for name in ("user", "account", "namespace", "partition", "label", "label_value")}
+    return asks | {
+        "id": rule.pk,
+        "place": place,
+        "priority": rule.priority,
+        "team": rule.team.slug if rule.team else None,
+        "project": rule.project or None,
+        "cost_centre": rule.cost_centre or None,
+        "valid_from": rule.valid_from,
+        "valid_to": rule.valid_to,
+        "note": rule.note,
     }
 
 

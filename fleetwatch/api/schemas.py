@@ -112,11 +112,13 @@ Name = Annotated[str | None, Field(max_length=400, pattern="^[^\\x00]*$")]
 
 
 class Filter(Schema):
-    """What is looked at; all of it without. "" is what no job held, "(none)" jobs that name no team or user."""
+    """What is looked at; all of it without. "" is what no job held, "(none)" and "(unmapped)" jobs without one, by the reason."""
 
     node: Name = None
     user: Name = None
     team: Name = None
+    project: Name = None
+    cost_centre: Name = None
     gpu_model: Name = None
 
 
@@ -299,6 +301,31 @@ class RateRow(Schema):
 
 class RatePage(Schema):
     rows: list[RateRow]
+    next_cursor: str | None
+
+
+class MappingRow(Schema):
+    """A mapping rule as it was written; null = any, or not said. `place` 1 is asked first."""
+
+    id: int
+    place: int
+    priority: int
+    user: str | None
+    account: str | None
+    namespace: str | None
+    partition: str | None
+    label: str | None
+    label_value: str | None
+    team: str | None
+    project: str | None
+    cost_centre: str | None
+    valid_from: datetime
+    valid_to: datetime | None
+    note: str
+
+
+class MappingPage(Schema):
+    rows: list[MappingRow]
     next_cursor: str | None
 
 

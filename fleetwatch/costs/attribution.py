@@ -5,7 +5,8 @@ written, and a job that came a moment ago is in no wrong place, only not yet in 
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from fleetwatch.costs import mapping
 from fleetwatch.costs.mapping import Conditions, Gives
 from fleetwatch.costs.models import Attribution, MappingRule
 from fleetwatch.costs.subjects import BEGINNING
+from fleetwatch.costs.totals import NOBODY, UNMAPPED
 from fleetwatch.jobs.models import ChangedJob, Job
 from fleetwatch.ledger.selectors import closed_until
 from fleetwatch.lib.sql import read_statement, wait_for_lock
@@ -27,6 +29,7 @@ MAX_MARKS = 20_000  # of one turn
 
 _SQL = Path(__file__).parent / "sql"
 _ATTRIBUTE = read_statement(_SQL / "attribute_jobs.sql")
+_TEAMS = read_statement(_SQL / "teams_of_jobs.sql")
 _TOUCHED = read_statement(_SQL / "touched_jobs.sql")
 
 
@@ -66,16 +69,30 @@ def attribute(job_ids: list[int]) -> int:
     return waiting["rows"] + _attribute(job_ids, [])
 
 
-def into_teams(jobs: Iterable[Job], *, at: datetime) -> list[Job]:
-    """The jobs, each with the `team` whose its time is at a moment: that of a rule, or of its account. In memory; no row changes."""
+def into_teams(jobs: Iterable[Job], *, before: datetime) -> list[Job]:
+    """The jobs, each with the `team` whose its time is just before a moment: that of a rule, or of its account. In memory alone."""
     told = list(jobs)
-    held = Q(valid_from__lte=at) & (Q(valid_to__isnull=True) | Q(valid_to__gt=at))
+    held = Q(valid_from__lt=before) & (Q(valid_to__isnull=True) | Q(valid_to__gte=before))
     rows = Attribution.objects.filter(held, job__in=[job.pk for job in told]).select_related("team")
     teams = {row.job_id: row.team for row in rows}
     for job in told:
         if job.pk in teams:
             job.team = teams[job.pk]
     return told
+
+
+def team_keys(job_ids: Iterable[int]) -> Callable[[int, datetime], str]:
+    """What gives the key of a job's team at a moment, as totals_by has it."""
+    spans: dict[int, list[tuple[datetime, str]]] = defaultdict(list)
+    with connection.cursor() as cursor:
+        cursor.execute(_TEAMS, {"job_ids": list(job_ids), "beginning": BEGINNING})
+        for job_id, valid_from, slug, is_named in cursor.fetchall():
+            spans[job_id].append((valid_from, slug or (UNMAPPED if is_named else NOBODY)))
+
+    def team_of(job_id: int, at: datetime) -> str:
+        return next((key for valid_from, key in reversed(spans[job_id]) if valid_from <= at), NOBODY)
+
+    return team_of
 
 
 def _attribute_changed(*, limit: int | None = MAX_MARKS) -> dict[str, int]:

@@ -7,6 +7,8 @@ rule that matches and names a team gives the team; project and cost centre are f
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
+from fleetwatch.costs.totals import WHY
+
 # as people write them: name -> for people
 CONDITIONS = {"user": "user", "account": "account", "namespace": "namespace", "partition": "partition", "label": "label"}
 GIVES = {"team": "team", "project": "project", "cost_centre": "cost centre"}
@@ -15,7 +17,6 @@ LONGEST_PATTERN = 128
 LONGEST_NAME = 100
 LONGEST_NOTE = 300
 FIRST, LAST, USUAL = 1, 1000, 100  # priorities
-RESERVED = ("(none)", "(unmapped)")  # the keys of lines without one (selectors.WHY)
 
 
 class MappingError(ValueError):
@@ -96,7 +97,7 @@ def checked(asks: Conditions, gives: Gives, *, priority: int, note: str) -> None
     _check_texts({field.name: getattr(gives, field.name) for field in fields(gives)}, LONGEST_NAME)
     _check_texts({"note": note}, LONGEST_NOTE)
     for field in GIVES:
-        if getattr(gives, field) in RESERVED:
+        if getattr(gives, field) in WHY:
             raise MappingError(f"{getattr(gives, field)} is what jobs without one are listed under.", field=field)
 
 

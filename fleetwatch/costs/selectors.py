@@ -17,7 +17,19 @@ from django.db import connection
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import cuts, pricing
-from fleetwatch.costs.totals import EVERYTHING, Bucket, Group, Scope, Series, SpendingNow, Totals
+from fleetwatch.costs.totals import (
+    EVERYTHING,
+    NOBODY,
+    UNALLOCATED,
+    UNMAPPED,
+    WHY,
+    Bucket,
+    Group,
+    Scope,
+    Series,
+    SpendingNow,
+    Totals,
+)
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.inventory.services import SILENT_MS
 from fleetwatch.jobs.models import Job
@@ -26,27 +38,30 @@ from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.sql import read_statement
 
 __all__ = [
+    "NOBODY",
+    "OWNERS",
+    "UNALLOCATED",
+    "UNMAPPED",
     "Bucket",
     "Group",
+    "Line",
     "Scope",
     "Series",
     "SpendingNow",
     "Totals",
     "covered",
     "dollars_over_time",
+    "jobs_by_owner",
     "over_time_by",
     "spending_now",
     "totals",
     "totals_by",
-]  # fmt: skip
+    "without",
+]
 
 OWNERS = ("team", "project", "cost_centre")  # whose a job's time is at a moment: attribution.py
 GROUPS = (*OWNERS, "user", "job", "node", "gpu", "gpu_model")
 STEPS = ("hour", "day")
-UNALLOCATED = ""  # the key of time that no job held: free, orphaned, unavailable, ...
-NOBODY = "(none)"  # the key of jobs that name nobody, and of GPUs of no known model
-UNMAPPED = "(unmapped)"  # the key of jobs that name a user or an account to which no rule gives a team (project, cost centre)
-WHY = {NOBODY: "the job names no user or account", UNMAPPED: "no rule matched"}
 
 # posting follows the agents by their flush and its own minute; a run that ended earlier is over
 CURRENT_RUN_MS = 600_000

@@ -15,6 +15,11 @@ HEADLINE_TIERS = ("certain", "probable")  # what "wasted" means without a word b
 ALLOCATED_STATES = ("useful", "underused", "stalled", "idle", "starting")  # what only a held GPU can be
 ZERO = Decimal(0)
 
+UNALLOCATED = ""  # the key of time that no job held: free, orphaned, unavailable, ...
+NOBODY = "(none)"  # the key of jobs that name nobody, and of GPUs of no known model
+UNMAPPED = "(unmapped)"  # the key of jobs that name a user or an account to which no rule gives a team (project, cost centre)
+WHY = {NOBODY: "the job names no user or account", UNMAPPED: "no rule matched"}
+
 
 @dataclass(frozen=True, slots=True)
 class Totals:

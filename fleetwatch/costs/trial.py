@@ -3,12 +3,12 @@
 import time
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from fleetwatch.costs import pricing
+from fleetwatch.costs import attribution, pricing
 from fleetwatch.costs.models import GPURate
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import trial
@@ -64,9 +64,8 @@ def compare(
     for said in trial.compare(now_in_force, tried, interval):
         if max_s and time.monotonic() - began > max_s:
             raise TrialError(f"judging takes longer than {max_s:g} s: ask for less, or use manage.py try_policy")
-        groups = _groups(said, group_by)
-        for one, rate in zip(said, _rates(said), strict=True):
-            sums = parts[groups[one.job_id], one.state, one.tier][rate]
+        for one, group, rate in zip(said, _groups(said, group_by), _rates(said), strict=True):
+            sums = parts[group, one.state, one.tier][rate]
             sums[0] += one.is_ms
             sums[1] += one.would_ms
     return sorted((_line(key, by_rate) for key, by_rate in parts.items()), key=_order)
@@ -82,16 +81,16 @@ def _order(line: Line) -> tuple[str, int, int]:
     return line.group, STATES.index(line.state), ("", *TIERS).index(line.tier)
 
 
-def _groups(said: Iterable[Said], group_by: str) -> dict[int | None, str]:
-    """Of each job, and of none, the group that it is in."""
-    ids = {one.job_id for one in said}
+def _groups(said: Sequence[Said], group_by: str) -> list[str]:
+    """The group of each."""
     if group_by == "state":
-        return dict.fromkeys(ids, "")
-    named = {job.pk: job for job in Job.objects.select_related("team").filter(pk__in=[pk for pk in ids if pk is not None])}
-    found: dict[int | None, str] = {
-        pk: job.key if group_by == "job" else job.team.slug if job.team else "(none)" for pk, job in named.items()
-    }
-    return found | {None: UNALLOCATED}
+        return [""] * len(said)
+    ids = {one.job_id for one in said if one.job_id is not None}
+    if group_by == "team":
+        team_of = attribution.team_keys(ids)
+        return [UNALLOCATED if one.job_id is None else team_of(one.job_id, from_ms(one.start_ms)) for one in said]
+    keys = dict(Job.objects.filter(pk__in=ids).values_list("pk", "key"))
+    return [UNALLOCATED if one.job_id is None else keys[one.job_id] for one in said]
 
 
 def _rates(said: list[Said]) -> list[Decimal | None]:

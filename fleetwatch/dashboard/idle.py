@@ -5,6 +5,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.selectors import Scope
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
@@ -32,7 +33,7 @@ def longest_idle(now: datetime) -> LongestIdle | None:
     first = min(idle, key=lambda each: (each.since_ms, each.gpu_id), default=None)
     if first is None or to_ms(now) - first.since_ms < LEAST_SHOWN_MS:
         return None
-    job = Job.objects.select_related("team").get(pk=first.job_id)
+    [job] = into_teams([Job.objects.select_related("team").get(pk=first.job_id)], before=now)
     so_far = costs.totals(Interval(from_ms(first.since_ms), now), scope=Scope(job=job.key, states=("idle",)))
     return LongestIdle(
         job=job,

@@ -3,9 +3,11 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db.models import Count, Max, Q
 
+from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.selectors import NOBODY
 from fleetwatch.dashboard import bars
 from fleetwatch.dashboard.bars import Segment, Stretch
@@ -47,18 +49,12 @@ class Owner:
     """Who a job belongs to; "" where it names nobody."""
 
     user: str
-    team_slug: str
     team_name: str
 
     @property
     def user_line(self) -> tuple[str, str]:
         """Key and label of the user's line, as costs has them."""
         return (self.user, self.user) if self.user else (NOBODY, "no user")
-
-    @property
-    def team_line(self) -> tuple[str, str]:
-        """Key and label of the team's line, as costs has them."""
-        return (self.team_slug, self.team_name) if self.team_slug else (NOBODY, "no team")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +112,16 @@ def gpus_by_uuid(uuids: Iterable[str]) -> dict[str, GPU]:
     return {gpu.uuid: gpu for gpu in GPU.objects.filter(uuid__in=list(uuids)).select_related("node", "model")}
 
 
-def jobs_by_key(keys: Iterable[str]) -> dict[str, Job]:
-    """Jobs with their teams, by key."""
-    return {job.key: job for job in Job.objects.filter(key__in=list(keys)).select_related("team")}
+def jobs_by_key(keys: Iterable[str], *, before: datetime) -> dict[str, Job]:
+    """Jobs with the teams that they belonged to just before that moment, by key."""
+    return {job.key: job for job in into_teams(Job.objects.filter(key__in=list(keys)).select_related("team"), before=before)}
 
 
-def owners(keys: Iterable[str]) -> dict[str, Owner]:
-    """Who the jobs belong to, by key; a job whose row is gone belongs to nobody."""
+def owners(keys: Iterable[str], *, before: datetime) -> dict[str, Owner]:
+    """Who the jobs belonged to just before that moment, by key; a job whose row is gone belongs to nobody."""
     wanted = list(keys)
-    rows = Job.objects.filter(key__in=wanted).values_list("key", "user", "team__slug", "team__name")
-    known = {key: Owner(user, team_slug or "", team_name or "") for key, user, team_slug, team_name in rows}
-    return {key: known.get(key, Owner("", "", "")) for key in wanted}
+    known = {key: Owner(job.user, job.team.name if job.team else "") for key, job in jobs_by_key(wanted, before=before).items()}
+    return {key: known.get(key, Owner("", "")) for key in wanted}
 
 
 def machines() -> list[Machine]:
@@ -144,7 +139,9 @@ def holders(gpu: GPU, interval: Interval, *, limit: int = 50) -> list[Holder]:
         spans = [span for span in allocation.asserted if span[0] < interval.end_ms and span[1] > interval.start_ms]
         if spans:
             held.append(Holder(allocation, spans[0][0], spans[-1][1], spans[-1][1] >= (gpu.last_ms or 0)))
-    return sorted(held, key=lambda holder: (-holder.end_ms, -holder.start_ms))[:limit]
+    latest = sorted(held, key=lambda holder: (-holder.end_ms, -holder.start_ms))[:limit]
+    into_teams((holder.allocation.job for holder in latest), before=interval.end)
+    return latest
 
 
 def processes(gpu: GPU) -> list[GPUProcess]:

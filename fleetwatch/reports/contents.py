@@ -7,12 +7,13 @@ from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs import pricing
 from fleetwatch.costs import selectors as costs
-from fleetwatch.costs.totals import Group, Scope
+from fleetwatch.costs.attribution import into_teams
+from fleetwatch.costs.totals import WHY, Group, Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import beside, corrections, statement
 from fleetwatch.reports.models import MonthRun, ReportPart
-from fleetwatch.reports.statement import NO_JOB, NO_TEAM, Held, Shape
+from fleetwatch.reports.statement import NO_JOB, Held, Shape
 
 SAVINGS = 50  # of the fleet's report: beyond these nobody works through a list
 
@@ -31,6 +32,7 @@ def team(part: ReportPart) -> Shape:
         "has_example_rates": any(group.totals.has_example_rates for group in models),
         "lines": lines,
         "users": statement.by_user(lines),
+        **_owners(month, scope, part.cost_usd),
         "comparison": _comparison(part, previous, models, scope),
         **corrections.with_adjustments(corrected, part.cost_usd),
     }
@@ -48,6 +50,7 @@ def fleet(part: ReportPart) -> Shape:
         "total": whole,
         "unpriced_ms": total.unpriced_ms,
         "has_example_rates": total.has_example_rates,
+        **_owners(month, Scope(is_allocated=True), sum(by_team.values(), statement.NO_USD)),
         "teams": [{"slug": group.key, "name": group.label} | shape for group, shape in zip(held, teams, strict=True)],
         "own_lines": statement.own_lines(_unheld(month, by_state), by_state),
         "gpu_models": _models(models, part.cost_usd),
@@ -98,24 +101,29 @@ def _models(models: list[Group], cost_usd: Decimal) -> list[Shape]:
 def _savings(month: Interval) -> list[Shape]:
     """The jobs that wasted most, certain and probable, with who can change it; what no job held comes with its own lines."""
     wasters = [group for group in costs.totals_by(month, "job") if group.key != NO_JOB and group.totals.wasted_usd > 0][:SAVINGS]
-    owners = _owners(group.key for group in wasters)
+    jobs = into_teams(Job.objects.select_related("team").filter(key__in=[group.key for group in wasters]), before=month.end)
+    owners = {job.key: (job.user, _team_of(job)) for job in jobs}
     shapes = statement.figures([group.totals for group in wasters], [pricing.usd(group.totals.cost_usd) for group in wasters])
-    nobody = ("", NO_TEAM)
+    nobody = ("", costs.NOBODY)
     return [
         {"job": group.key, "name": group.label, "user": owners.get(group.key, nobody)[0], "team": owners.get(group.key, nobody)[1]} | shape
         for group, shape in zip(wasters, shapes, strict=True)
     ]
 
 
-def _owners(job_keys: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """User and team of each job."""
-    rows = Job.objects.filter(key__in=list(job_keys)).values_list("key", "user", "team__name", "team__slug")
-    return {key: (user, name or slug or NO_TEAM) for key, user, name, slug in rows}
+def _team_of(job: Job) -> str:
+    return (job.team.name or job.team.slug) if job.team else costs.without("team", is_named=bool(job.user or job.account))[0]
+
+
+def _owners(month: Interval, scope: Scope, cost_usd: Decimal) -> Shape:
+    """The same time by project and by cost centre; nothing where no rule names any."""
+    wanted = {"projects": "project", "cost_centres": "cost_centre"}
+    return {name: statement.breakdown(costs.totals_by(month, owner, scope=scope), cost_usd) for name, owner in wanted.items()}
 
 
 def _team_name(slug: str) -> str:
-    if slug == NO_TEAM:
-        return "Jobs without a team"
+    if slug in WHY:
+        return f"Jobs without a team: {WHY[slug]}"
     return Team.objects.filter(slug=slug).values_list("name", flat=True).first() or slug
 
 

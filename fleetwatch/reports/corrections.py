@@ -9,9 +9,10 @@ from django.db import connection
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import pricing
+from fleetwatch.costs.selectors import without
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
-from fleetwatch.reports.statement import NO_JOB, NO_TEAM
+from fleetwatch.reports.statement import NO_JOB
 
 Shape = dict[str, Any]
 _ADJUSTMENTS = read_statement(Path(__file__).parent / "sql" / "adjustments.sql")
@@ -25,8 +26,8 @@ def booked(month: Interval) -> list[Shape]:
     parts: dict[tuple[str, str, str, str], list[tuple[int, Decimal | None]]] = defaultdict(list)
     with connection.cursor() as cursor:
         cursor.execute(_ADJUSTMENTS, {"start": month.start, "end": month.end, "zone": zone().key})
-        for is_held, team, state, corrects, cause, usd_per_gpu_hour, gpu_ms in cursor.fetchall():
-            key = ((team or NO_TEAM) if is_held else NO_JOB, corrects, cause, state)
+        for is_held, team, is_named, state, corrects, cause, usd_per_gpu_hour, gpu_ms in cursor.fetchall():
+            key = ((team or without("team", is_named=is_named)[0]) if is_held else NO_JOB, corrects, cause, state)
             parts[key].append((gpu_ms, usd_per_gpu_hour))
     keys = sorted(parts)
     amounts = pricing.lines([pricing.cost_usd((ms, rate) for ms, rate in parts[key] if rate is not None) for key in keys])

@@ -10,7 +10,7 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 
 # part of the digest: a change of what a report says is a new version of it
-FORMAT = 3
+FORMAT = 4
 
 _SQL = Path(__file__).parent / "sql"
 _INPUTS = read_statement(_SQL / "inputs.sql")

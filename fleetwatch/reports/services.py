@@ -9,6 +9,7 @@ from django.db import transaction
 
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.attribution import into_teams
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.notify import selectors as notify
@@ -58,11 +59,12 @@ def _digest(week: Interval) -> digest.Digest | None:
         zone=str(zone),
         this=digest.figures(this),
         before=digest.figures(before) if before.capacity_ms else None,
-        top=digest.top_items(groups, _owners([group.key for group in groups])),
+        top=digest.top_items(groups, _owners([group.key for group in groups], before=week.end)),
     )
 
 
-def _owners(job_keys: list[str]) -> dict[str, str]:
-    """User and team of each job that names any."""
-    rows = Job.objects.filter(key__in=job_keys).values_list("key", "user", "team__slug")
-    return {key: f"{user} ({team})" if user and team else user or team or "" for key, user, team in rows}
+def _owners(job_keys: list[str], *, before: datetime) -> dict[str, str]:
+    """User and team of each job that has any."""
+    jobs = into_teams(Job.objects.select_related("team").filter(key__in=job_keys), before=before)
+    rows = [(job.key, job.user, job.team.slug if job.team else "") for job in jobs]
+    return {key: f"{user} ({team})" if user and team else user or team for key, user, team in rows}

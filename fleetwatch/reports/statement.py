@@ -9,13 +9,12 @@ from decimal import Decimal
 from typing import Any
 
 from fleetwatch.costs import pricing
-from fleetwatch.costs.totals import HEADLINE_TIERS, Group, Totals
+from fleetwatch.costs.totals import HEADLINE_TIERS, UNALLOCATED, WHY, Group, Totals
 from fleetwatch.ledger.policy import STATES, TIERS
 from fleetwatch.reports.effects import Effects, Spent, average_usd_per_gpu_hour, effects
 
 Shape = dict[str, Any]
-NO_TEAM = "(none)"  # the key that costs gives jobs of no team
-NO_JOB = ""  # and time that no job held
+NO_JOB = UNALLOCATED  # the key that costs gives time that no job held
 NO_USD = Decimal("0.000000")
 TWELVE_PLACES = Decimal("0.000000000001")
 
@@ -88,6 +87,16 @@ def by_user(lines: Iterable[Shape]) -> list[Shape]:
     return sorted(shapes, key=lambda shape: (-Decimal(shape["cost_usd"]), shape["user"]))
 
 
+def breakdown(groups: Sequence[Group], cost_usd: Decimal) -> list[Shape]:
+    """One line per group, dearest first, whose dollars sum to cost_usd; none where all groups only say why they have no name."""
+    if all(group.key in WHY for group in groups):
+        return []
+    ordered = sorted(groups, key=lambda group: (-group.totals.cost_usd, group.key))
+    amounts = pricing.lines([group.totals.cost_usd for group in ordered], total=cost_usd)
+    shapes = figures([group.totals for group in ordered], amounts)
+    return [{"key": group.key, "name": group.label} | shape for group, shape in zip(ordered, shapes, strict=True)]
+
+
 def comparison(before: Sequence[Group], now: Sequence[Group], *, previous_usd: Decimal | None, cost_usd: Decimal) -> Shape | None:
     """What changed against the period before and why; groups by GPU model. None = the ledger says nothing of that one."""
     if previous_usd is None:
@@ -101,7 +110,7 @@ def comparison(before: Sequence[Group], now: Sequence[Group], *, previous_usd: D
 
 
 def split(groups: Sequence[Group]) -> tuple[dict[str, Decimal], dict[str, Decimal]]:
-    """The fleet's micro-dollars by team (NO_TEAM with them) and, of what no job held, by state: all of them sum to the fleet's.
+    """The fleet's micro-dollars by team (or why there is none) and, of what no job held, by state: all of them sum to the fleet's.
 
     `groups` are by team. A team or state without GPU time has no share.
     """

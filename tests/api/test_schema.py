@@ -51,6 +51,7 @@ def test_every_contract_endpoint_is_described_with_its_answer():
         "/api/v1/jobs",
         "/api/v1/jobs/{key}",
         "/api/v1/ledger/try-policy",
+        "/api/v1/mappings",
         "/api/v1/nodes",
         "/api/v1/rates",
         "/api/v1/reports",

@@ -6,6 +6,8 @@ import pytest
 from django.utils import timezone
 
 from fleetwatch.alerts.models import Incident, Rule
+from fleetwatch.costs.mapping import Conditions, Gives
+from fleetwatch.costs.mappings import add_rule
 from fleetwatch.reports.models import Report
 from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, an_entry
 
@@ -152,3 +154,12 @@ def test_reports_are_listed_with_what_they_said(api):
     [row] = api.get("/api/v1/reports").json()["rows"]
 
     assert (row["kind"], row["content"]) == ("weekly_digest", {"wasted_usd": "12.50"})
+
+
+def test_mapping_rules_are_listed_in_the_order_in_which_they_are_asked(api):
+    for user, priority in (("bob", 200), ("ann", 1)):
+        add_rule(Conditions(user=user), Gives(team="nlp"), valid_from=HOUR, now=HOUR, priority=priority)
+
+    rows = api.get("/api/v1/mappings").json()["rows"]
+
+    assert [(row["place"], row["user"], row["team"], row["project"]) for row in rows] == [(1, "ann", "nlp", None), (2, "bob", "nlp", None)]

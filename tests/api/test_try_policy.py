@@ -55,7 +55,7 @@ def test_ten_quiet_minutes_would_be_idle_and_nothing_is_stored(api):
     assert set(Entry.objects.values_list("policy__version", flat=True)) == {1}
 
 
-@pytest.mark.parametrize(("group_by", "group"), [("job", "slurm/della/7"), ("team", "(none)")])
+@pytest.mark.parametrize(("group_by", "group"), [("job", "slurm/della/7"), ("team", "(unmapped)")])
 def test_it_is_grouped(api, group_by, group):
     rows = ask(api, STRICT, f"{ADDRESS}&group_by={group_by}").json()["rows"]
 

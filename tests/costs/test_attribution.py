@@ -230,8 +230,8 @@ def test_a_job_is_shown_with_the_team_of_a_moment():
     job = a_job(user="ann", team="nlp")
     a_rule(user="ann", team="vision", valid_from=HOUR)
 
-    assert into_teams([Job.objects.get()], at=HOUR - ONE)[0].team.slug == "nlp"
-    assert into_teams([Job.objects.get()], at=HOUR)[0].team.slug == "vision"
+    assert into_teams([Job.objects.get()], before=HOUR)[0].team.slug == "nlp"
+    assert into_teams([Job.objects.get()], before=HOUR + ONE)[0].team.slug == "vision"
     assert Job.objects.get().team == job.team
 
 

@@ -307,20 +307,22 @@ def test_what_the_overview_puts_together_is_what_the_ledger_says(admin):
     fleet.make(nodes=2, gpus=4, hours=48)
     interval = Interval(factories.NOW - timedelta(hours=48), factories.NOW)
     groups = costs.totals_by(interval, "job")
-    jobs = [group for group in groups if group.key]
-    owners = selectors.owners(group.key for group in jobs)
+    parts = costs.jobs_by_owner(interval, "team")
+    owners = selectors.owners((group.key for group in groups if group.key), before=factories.NOW)
+    users = regrouped((group for group in groups if group.key), lambda group: owners[group.key].user_line)
 
     assert together([group.totals for group in groups]) == costs.totals(interval)
-    for kind, line in (("team", "team_line"), ("user", "user_line")):
-        regrouped_lines = regrouped(jobs, lambda group, line=line: getattr(owners[group.key], line))
-        assert regrouped_lines == [group for group in costs.totals_by(interval, kind) if group.key]
+    assert regrouped((group for group, _ in parts), lambda group: (group.key, group.label)) == groups
+    teams = (costs.Group(*team, group.totals) for group, team in parts)
+    assert regrouped(teams, lambda group: (group.key, group.label)) == costs.totals_by(interval, "team")
+    assert users == [group for group in costs.totals_by(interval, "user") if group.key]
 
 
 BUDGETS = {
     "/": 40,
     "/now": 18,
     "/fleet": 16,
-    "/nodes/node-001": 26,
+    "/nodes/node-001": 27,
     "/gpus/GPU-node-001-0": 20,
     "/jobs": 16,
     "/jobs/slurm/della/1000": 22,

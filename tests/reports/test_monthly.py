@@ -1,7 +1,7 @@
 """A month's reports: what they say, by hand; versions; and that everything sums to the fleet's cost."""
 
 import random
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -10,6 +10,8 @@ from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs import pricing
 from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.mapping import Conditions, Gives
+from fleetwatch.costs.mappings import add_rule
 from fleetwatch.costs.models import Rate
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Adjustment, Policy
@@ -79,7 +81,7 @@ def test_the_fleets_report_has_every_team_and_own_lines_for_what_no_team_held():
     assert [(line["job"], line["user"], line["team"], line["wasted_usd"]) for line in fleet["savings"]] == [
         ("slurm/della/1", "ann", "NLP", "4.000000")
     ]
-    assert newest("(none)").content["team"]["name"] == "Jobs without a team"
+    assert newest("(none)").content["team"]["name"] == "Jobs without a team: the job names no user or account"
 
 
 def test_without_a_month_before_nothing_is_compared():
@@ -324,3 +326,30 @@ def test_a_new_correction_makes_a_new_version():
     computed(now=NOW + HOUR)
 
     assert (newest().version, newest("nlp").version) == (2, 1)
+
+
+def test_statements_follow_mapping_rules_moment_by_moment_and_tell_projects_and_cost_centres():
+    a_fleet()
+    gives = Gives(team="vision", project="Apollo")
+    add_rule(Conditions(user="ann"), gives, valid_from=OCTOBER + HOUR, now=NOW)
+
+    computed()
+
+    fleet, nlp, vision = newest(), newest("nlp"), newest("vision")
+    assert (nlp.cost_usd, vision.cost_usd, fleet.cost_usd) == (5, 8, 19)  # the second hour of the job at $4 moved
+    assert [(line["key"], line["cost_usd"]) for line in vision.content["projects"]] == [("(unmapped)", "4.000000"), ("Apollo", "4.000000")]
+    assert (nlp.content["projects"], nlp.content["cost_centres"], fleet.content["cost_centres"]) == ([], [], [])
+    assert sum(Decimal(line["cost_usd"]) for line in fleet.content["projects"]) == 14  # what jobs held
+
+
+def test_a_rule_makes_a_new_version_and_one_of_another_month_does_not():
+    a_fleet()
+    computed()
+
+    add_rule(Conditions(user="ann"), Gives(team="vision"), valid_from=datetime(2026, 11, 1, tzinfo=UTC), now=NOW)
+    computed(now=NOW + HOUR)
+    assert not Report.objects.filter(version=2).exists()
+
+    add_rule(Conditions(user="ann"), Gives(team="vision"), valid_from=OCTOBER, now=NOW)
+    computed(now=NOW + 2 * HOUR)
+    assert newest("vision").version == 2

@@ -59,7 +59,7 @@ def test_the_same_by_user_and_by_job(group_by, keys):
 
 
 def test_another_breakdown_is_a_mistake_of_the_caller():
-    with pytest.raises(ValueError, match="team, user, job"):
+    with pytest.raises(ValueError, match="team, project, cost_centre, user, job"):
         selectors.waste_rows(ONE_HOUR, "colour")
 
 

@@ -10,6 +10,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
 from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.selectors import Group, Scope
 from fleetwatch.costs.totals import nothing
 from fleetwatch.dashboard import selectors
@@ -45,12 +46,12 @@ def jobs(request: HttpRequest) -> HttpResponse:
     if text:
         groups = [group for group in groups if text in group.key.lower() or text in group.label.lower()]
     page: Page[Group] = page_of(groups, value=SORTS[sort], key=lambda group: group.key, after=request.GET.get("after", ""), size=PAGE_SIZE)
-    rows = selectors.jobs_by_key(group.key for group in page.rows)
+    rows = selectors.jobs_by_key((group.key for group in page.rows), before=period.interval.end)
     context = {
         "lines": [JobLine(group, rows.get(group.key)) for group in page.rows],
         "pager": page,
         "sort": sort,
-        "filters": {key: request.GET.get(key, "") for key in ("q", "user", "team", "node")},
+        "filters": {key: request.GET.get(key, "") for key in ("q", "user", "team", "project", "cost_centre", "node")},
     }
     return render(request, "dashboard/jobs.html", period.context("jobs", **context))
 
@@ -60,6 +61,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
 def job(request: HttpRequest, key: str) -> HttpResponse:
     found = get_object_or_404(Job.objects.select_related("team"), key=key)
     period = read_period(request, whole=selectors.held_interval(found))
+    into_teams([found], before=period.interval.end)
     scope = Scope(job=found.key)
     gpus = selectors.job_gpus(found)
     by_gpu = {group.key: group.totals for group in costs.totals_by(period.interval, "gpu", scope=scope)}
@@ -76,4 +78,4 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
 
 
 def _scope(params: Mapping[str, str]) -> Scope:
-    return Scope(user=params.get("user") or None, team=params.get("team") or None, node=params.get("node") or None)
+    return Scope(**{name: params.get(name) or None for name in ("user", "team", "project", "cost_centre", "node")})

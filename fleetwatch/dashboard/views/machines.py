@@ -75,7 +75,7 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
     by_gpu = {group.key: group.totals for group in costs.totals_by(period.interval, "gpu", scope=scope)}
     bands = selectors.bands([gpu.pk for gpu in gpus], period.interval)
     groups = [group for group in costs.totals_by(period.interval, "job", scope=scope) if group.key][:TOP_JOBS]
-    jobs = selectors.jobs_by_key(group.key for group in groups)
+    jobs = selectors.jobs_by_key((group.key for group in groups), before=period.interval.end)
     total = costs.totals(period.interval, scope=scope)
     context = {
         "node": found,

@@ -48,15 +48,17 @@ def overview(request: HttpRequest) -> HttpResponse:
     if not selectors.has_data():
         return redirect("welcome")
     period = read_period(request)
-    groups = costs.totals_by(period.interval, "job")
+    parts = costs.jobs_by_owner(period.interval, "team")
+    groups = regrouped((group for group, _ in parts), lambda group: (group.key, group.label))
     jobs = [group for group in groups if group.key]
-    owners = selectors.owners(group.key for group in jobs)
+    teams = regrouped((Group(*team, group.totals) for group, team in parts if group.key), lambda group: (group.key, group.label))
+    owners = selectors.owners((group.key for group in jobs), before=period.interval.end)
     totals = together([group.totals for group in groups])
     incidents = open_incidents()
     context = {
         "totals": totals,
         "change": _change(totals, costs.totals(period.previous)),
-        "breakdowns": _breakdowns(jobs, owners),
+        "breakdowns": _breakdowns(jobs, teams, owners),
         "owners": owners,
         "worst": _worst_gpus(period.now),
         "incidents": incidents[:TOP],
@@ -100,9 +102,8 @@ class Breakdown:
     rest: int
 
 
-def _breakdowns(jobs: list[Group], owners: Mapping[str, selectors.Owner]) -> list[Breakdown]:
-    """The top wasters by team, user and job, from the groups by job."""
-    teams = regrouped(jobs, lambda group: owners[group.key].team_line)
+def _breakdowns(jobs: list[Group], teams: list[Group], owners: Mapping[str, selectors.Owner]) -> list[Breakdown]:
+    """The top wasters by team, user and job."""
     users = regrouped(jobs, lambda group: owners[group.key].user_line)
     kinds = (("team", "Teams", teams), ("user", "Users", users), ("job", "Jobs", jobs))
     return [Breakdown(kind, title, groups[:TOP], max(0, len(groups) - TOP)) for kind, title, groups in kinds]

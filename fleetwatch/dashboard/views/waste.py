@@ -15,9 +15,17 @@ from fleetwatch.reports.selectors import waste_rows
 from fleetwatch.reports.waste import GROUPS as CSV_GROUPS
 from fleetwatch.reports.waste import to_csv
 
-GROUPS = {"team": "Team", "user": "User", "job": "Job", "node": "Node", "gpu_model": "GPU model"}
+GROUPS = {
+    "team": "Team",
+    "project": "Project",
+    "cost_centre": "Cost centre",
+    "user": "User",
+    "job": "Job",
+    "node": "Node",
+    "gpu_model": "GPU model",
+}
 MAX_LINES = 200
-PAYERS = ("team", "user")  # over whom free capacity can be spread
+PAYERS = ("team", "project", "cost_centre", "user")  # over whom free capacity can be spread
 SPREAD = {OWN_LINE: "Free apart", PROPORTIONAL: "Free in proportion", EVEN: "Free evenly"}
 
 
@@ -37,7 +45,7 @@ def waste(request: HttpRequest) -> HttpResponse:
         "group_by": group_by,
         "group_label": GROUPS[group_by],
         "lines": lines[:MAX_LINES],
-        "owners": selectors.owners(line.key for line in lines[:MAX_LINES]) if group_by == "job" else {},
+        "owners": selectors.owners((line.key for line in lines[:MAX_LINES]), before=period.interval.end) if group_by == "job" else {},
         "spread": SPREAD.items() if group_by in PAYERS else [],
         "free": way,
         "with_free": with_free(lines, way) if way != OWN_LINE else {},

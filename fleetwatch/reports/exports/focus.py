@@ -12,8 +12,8 @@ from decimal import Decimal
 from typing import Any
 
 from fleetwatch.costs import pricing
+from fleetwatch.costs.totals import WHY
 from fleetwatch.reports.exports.tables import Cell
-from fleetwatch.reports.statement import NO_TEAM
 
 Shape = dict[str, Any]
 NINE_PLACES = Decimal("0.000000001")
@@ -115,6 +115,6 @@ def _resource(line: Shape) -> dict[str, Cell]:
 
 
 def _team(content: Shape) -> dict[str, Cell]:
-    if content.get("team", {}).get("slug", NO_TEAM) == NO_TEAM:
+    if "team" not in content or content["team"]["slug"] in WHY:
         return {}
     return {"SubAccountId": content["team"]["slug"], "SubAccountName": content["team"]["name"], "SubAccountType": "Team"}

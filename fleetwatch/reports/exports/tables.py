@@ -44,6 +44,7 @@ def _statement(content: Shape) -> list[Table]:
     return [
         _table("Lines", ("team", "team_name", "job", "name", "user", "gpu_model", *_FIGURES), lines, content),
         _table("Users", ("team", "team_name", "user", "jobs", *_FIGURES), users, content),
+        *_owners(content),
         *_adjustments(content),
         *_comparison(content),
     ]
@@ -57,11 +58,22 @@ def _fleet(content: Shape) -> list[Table]:
     return [
         _table("Teams", ("line", "team", "team_name", "state", "gpu_model", *_FIGURES), teams + own, content),
         _table("GPU models", ("gpu_model", *_FIGURES), models, content),
+        *_owners(content),
         _table("Savings", ("team", "job", "name", "user", *_FIGURES), savings, content),
         *_adjustments(content),
         *_commitments(content),
         *_invoice_lines(content),
         *_comparison(content),
+    ]
+
+
+def _owners(content: Shape) -> list[Table]:
+    """The same time by project and cost centre, where rules name any. Older reports have neither."""
+    named = {"Projects": ("project", content.get("projects")), "Cost centres": ("cost_centre", content.get("cost_centres"))}
+    return [
+        _table(name, (column, "label", *_FIGURES), [(line["key"], line["name"], *_figures(line)) for line in lines], content)
+        for name, (column, lines) in named.items()
+        if lines
     ]
 
 

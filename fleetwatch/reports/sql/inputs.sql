@@ -25,16 +25,24 @@ SELECT md5(concat_ws('/',
         WHERE gpu.first_ms < extract(epoch FROM %(end)s) * 1000
     ),
     (
-        SELECT md5(COALESCE(string_agg(concat_ws(' ', job.id, job.key, quote_literal(job.name), quote_literal(job."user"), team.slug, quote_literal(team.name)), ',' ORDER BY job.id), ''))
+        SELECT md5(COALESCE(string_agg(concat_ws(' ',
+            job.id, job.key, quote_literal(job.name), quote_literal(job."user"), team.slug, quote_literal(team.name),
+            quote_literal(owned.project), quote_literal(owned.cost_centre), owned.is_named,
+            GREATEST(owned.valid_from, %(start)s), LEAST(owned.valid_to, %(end)s)
+        ), ',' ORDER BY job.id, owned.valid_from), ''))
         FROM jobs_job AS job
-        LEFT JOIN accounts_team AS team ON team.id = job.team_id
+        JOIN costs_owned AS owned ON owned.job_id = job.id AND owned.valid_from < %(end)s AND owned.valid_to > %(start)s
+        LEFT JOIN accounts_team AS team ON team.id = owned.team_id
         WHERE COALESCE(job.start_ms, job.submit_ms, 0) < extract(epoch FROM %(end)s) * 1000
           AND COALESCE(job.end_ms, extract(epoch FROM %(end)s) * 1000) >= extract(epoch FROM %(start)s) * 1000
     ),
     (
-        SELECT md5(COALESCE(string_agg(concat_ws(' ', adjustment.id, job.team_id, rate.usd_per_gpu_hour), ',' ORDER BY adjustment.id), ''))
+        SELECT md5(COALESCE(string_agg(concat_ws(' ', adjustment.id, owned.team_id, owned.is_named, rate.usd_per_gpu_hour), ',' ORDER BY adjustment.id), ''))
         FROM ledger_adjustment AS adjustment
-        LEFT JOIN jobs_job AS job ON job.id = adjustment.job_id
+        LEFT JOIN costs_owned AS owned
+            ON  owned.job_id = adjustment.job_id
+            AND owned.valid_from <= adjustment.start
+            AND owned.valid_to > adjustment.start
         LEFT JOIN costs_gpurate AS rate
             ON  rate.gpu_id = adjustment.gpu_id
             AND rate.valid_from <= adjustment.start

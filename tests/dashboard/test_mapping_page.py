@@ -1,0 +1,107 @@
+"""Teams and mapping: everybody reads the rules, admins change them after they saw what moves."""
+
+import pytest
+
+from fleetwatch.costs.mapping import Conditions, Gives
+from fleetwatch.costs.mappings import add_rule
+from fleetwatch.costs.models import MappingRule
+from fleetwatch.costs.subjects import BEGINNING
+from tests.dashboard import factories
+
+pytestmark = pytest.mark.django_db
+
+PAGE = "/settings/mappings"
+RULE = {"do": "add", "user": "ann", "team": "vision", "valid_from": "beginning"}
+HOSTILE = "<script>alert(1)</script>"
+
+
+def text_of(response):
+    return response.content.decode()
+
+
+def an_hour_of_ann():
+    gpu = factories.gpu(factories.node())
+    factories.rate("2.00")
+    factories.entry(gpu, hours_ago=48, held_by=factories.job(user="ann", team="nlp")).save()
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_a_stranger_is_sent_to_the_log_in(client, method):
+    assert getattr(client, method)(PAGE)["Location"].startswith("/accounts/login/")
+
+
+def test_a_viewer_reads_the_rules_and_changes_none(viewer):
+    add_rule(Conditions(user="ann"), Gives(team="vision"), valid_from=BEGINNING, now=factories.NOW)
+
+    page = viewer.get(PAGE)
+
+    assert "user ann" in text_of(page)
+    assert "team vision" in text_of(page)
+    assert "<h2>Add a rule" not in text_of(page)
+    assert viewer.post(PAGE, RULE | {"confirmed": "yes"}).status_code == 403
+    assert MappingRule.objects.count() == 1
+
+
+def test_what_a_rule_moves_is_shown_in_dollars_before_it_is_saved(admin):
+    an_hour_of_ann()
+
+    shown = admin.post(PAGE, RULE)
+
+    assert not MappingRule.objects.exists()
+    [move] = [move for move in shown.context["moves"] if move.owner == "team"]
+    assert (move.origin[0], move.target[0], move.jobs, move.usd) == ("nlp", "vision", 1, 2)
+    assert "$2.00" in text_of(shown)
+    done = admin.post(PAGE, dict(shown.context["kept"]) | {"confirmed": "yes"}, follow=True)
+    assert "user ann belongs to team vision." in text_of(done)
+    assert MappingRule.objects.get().team.slug == "vision"
+
+
+@pytest.mark.parametrize("do", ["end", "withdraw"])
+def test_ending_and_withdrawing_are_shown_first_too(admin, do):
+    an_hour_of_ann()
+    admin.post(PAGE, RULE | {"confirmed": "yes"})
+    change = {"do": do, "id": MappingRule.objects.get().pk}
+
+    shown = admin.post(PAGE, change)
+    assert [move.target[0] for move in shown.context["moves"]] == ([] if do == "end" else ["nlp"])
+    assert MappingRule.objects.get().valid_to is None
+
+    admin.post(PAGE, change | {"confirmed": "yes"})
+    assert [rule.valid_to is not None for rule in MappingRule.objects.all()] == ([True] if do == "end" else [])
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"user": ""}, "At least one of user"),
+        ({"team": ""}, "What do they belong to?"),
+        ({"priority": "0"}, "A whole number from 1 to 1000"),
+        ({"valid_from": "soon"}, "A date, please"),
+        ({"valid_to": "2026-02-30"}, "A date, please"),
+        ({"label": "=x"}, "key=value"),
+        ({"user": "a\x00"}, "control characters"),
+        ({"do": "end", "id": "x"}, "A whole number"),
+    ],
+)
+def test_what_can_be_no_rule_is_told_and_what_was_sent_stays(admin, changed, sentence):
+    response = admin.post(PAGE, RULE | {"note": HOSTILE} | changed)
+
+    assert response.status_code == 422
+    assert sentence in text_of(response)
+    assert HOSTILE not in text_of(response)
+    assert "&lt;script&gt;" in text_of(response)
+    assert not MappingRule.objects.exists()
+
+
+def test_a_rule_that_is_gone_is_not_found(admin):
+    assert admin.post(PAGE, {"do": "withdraw", "id": "4711"}).status_code == 404
+
+
+def test_the_waste_page_groups_by_project_and_opens_the_jobs_behind_a_line(admin):
+    an_hour_of_ann()
+    admin.post(PAGE, {"do": "add", "user": "ann", "project": "A&B", "valid_from": "beginning", "confirmed": "yes"})
+
+    assert "project=A%26B" in text_of(admin.get("/waste?group=project&range=7d"))
+    assert [line.group.totals.cost_usd for line in admin.get("/jobs?project=A%26B&range=7d").context["lines"]] == [2]
+    assert "A&amp;B" in text_of(admin.get("/waste?group=project&range=7d"))
+    assert admin.get("/waste.csv?group=cost_centre&range=7d").status_code == 200
