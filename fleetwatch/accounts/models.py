@@ -15,7 +15,7 @@ class Organisation(models.Model):
 
 
 class Team(models.Model):
-    """Who pays. A job's account names its team (slug = account) until mapping rules say otherwise."""
+    """Who pays. A job's account names its team (slug = account) where no mapping rule does (costs/attribution.py)."""
 
     slug = models.CharField(max_length=100, unique=True)
     name = models.CharField(max_length=100)
