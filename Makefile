@@ -4,7 +4,7 @@ HOST ?= 127.0.0.1
 PYTHON ?= python3
 RUN = .venv/bin/python
 
-.PHONY: demo up test lint format bench agent requirements clean
+.PHONY: demo up test lint format bench bench-full agent requirements clean
 
 demo: ## a simulated fleet with history, live, in one command (Ctrl-C stops it)
 	@$(PYTHON) deploy/bootstrap.py run
@@ -33,9 +33,13 @@ format: ## ruff's format and safe fixes
 	@.venv/bin/ruff format .
 	@.venv/bin/ruff check --fix .
 
-bench: ## the benchmarks
+bench: ## the benchmarks in ten minutes, into docs/benchmarks.md (needs Debian's victoria-metrics, prometheus, prometheus-node-exporter, gcc)
 	@$(PYTHON) deploy/bootstrap.py dev
-	@$(RUN) -m benchmarks
+	@$(RUN) -m benchmarks --size quick
+
+bench-full: ## the same thoroughly, up to 10,000 GPUs, in an hour or two
+	@$(PYTHON) deploy/bootstrap.py dev
+	@$(RUN) -m benchmarks --size full
 
 agent: ## dist/: the agent as one file, wheel and Debian package, with checksums
 	@$(PYTHON) deploy/bootstrap.py run

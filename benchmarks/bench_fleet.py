@@ -17,7 +17,7 @@ from benchmarks.peers import Peer, running_peers
 from benchmarks.questions import Day, Took
 from benchmarks.remote_write import http
 from benchmarks.servers import Hub, running_hub
-from benchmarks.tables import Goal, Size, Table
+from benchmarks.tables import BenchError, Goal, Size, Table
 
 ROUNDS = 5
 # GPUs, and whether the peers get the same
@@ -96,19 +96,31 @@ def _stored() -> tuple[int, int]:
 
 
 def _fill_peers(fleet: Fleet, peers: Sequence[Peer], found: Measured) -> None:
-    """Sends both the same samples; raises BenchError when one refuses."""
-    samples = holds = 0
+    """Sends each the same samples, and who holds what. Raises BenchError when one refuses.
+
+    Bytes are those of the columns alone where a peer takes the holders later: not Prometheus, which wants all in order of time.
+    """
+    samples = 0
+    later: list[list[bytes]] = []
     for parts in fleet.slices():
         for peer in peers:
-            requests = [http(peer.write_path, body) for body, _, _ in parts]
-            post_all(peer.port, [queue for at in range(WRITE_AT_ONCE) if (queue := requests[at::WRITE_AT_ONCE])])
-        samples += sum(count for _, count, _ in parts)
-        holds += sum(held for _, _, held in parts)
+            _write(peer, [part.columns for part in parts])
+            if peer.is_ordered:
+                _write(peer, [part.holds for part in parts])
+        samples += sum(part.samples for part in parts)
+        later.append([part.holds for part in parts])
     if samples != found.values:
-        raise questions.BenchError(f"the peers got {samples} samples, the hub {found.values} values")
+        raise BenchError(f"the peers got {samples} samples, the hub {found.values} values")
     for peer in peers:
-        # who holds what is sampled too at the peers: these samples are counted, so that bytes are by sample of either kind
-        found.bytes_per_value[peer.name] = peer.disk_bytes() / (samples + holds)
+        found.bytes_per_value[peer.name] = peer.disk_bytes() / samples
+        if not peer.is_ordered:
+            for bodies in later:
+                _write(peer, bodies)
+
+
+def _write(peer: Peer, bodies: Sequence[bytes]) -> None:
+    requests = [http(peer.write_path, body) for body in bodies]
+    post_all(peer.port, [queue for at in range(WRITE_AT_ONCE) if (queue := requests[at::WRITE_AT_ONCE])])
 
 
 def _ask(found: Measured, hub: Hub, day: Day, peers: Sequence[Peer]) -> None:
@@ -221,7 +233,8 @@ def beside_peers(found: Measured) -> Table:
             "the heat map of ours comes from the day's matrix that sealing writes, that of the peers from samples; both as the answer "
             "of an HTTP request with its JSON; ours carries a page's figure (labels, links), theirs only the numbers",
             "waste is read from raw columns in this process by telemetry.frames, without HTTP; the peers' answer is a small JSON",
-            "bytes: ours after sealing into chunks of 6 hours, VictoriaMetrics' after flush and forced merge, Prometheus' as a snapshot",
+            "bytes: ours after sealing into chunks of 6 hours, VictoriaMetrics' after flush and forced merge, Prometheus' as a snapshot, "
+            "in which the samples of who holds what are too (it takes them in order of time alone)",
         ),
         goals=(
             Goal("bytes per value, lossless", found.bytes_per_value[OURS] / found.bytes_per_value[peer], 1.05, 0.85, "x VM", where=where),

@@ -53,26 +53,37 @@ class Fleet:
             columns=",".join(COLUMNS),
         )
 
-    def slices(self) -> Iterator[list[tuple[bytes, int, int]]]:
-        """Half hour by half hour, for each node (remote write body, samples of columns, samples of who holds what): the same windows."""
+    def slices(self) -> Iterator[list["Slice"]]:
+        """Half hour by half hour, one for each node: the same windows as requests for a peer."""
         from fleetwatch.demo import bulk
         from fleetwatch.demo.fleet import nodes
         from fleetwatch.lib.intervals import Interval
 
         groups = bulk.groups(nodes(self.gpus), self.distinct)
         for block in bulk.blocks(bulk.Past(Interval(self.end - DAY, self.end)), WINDOW_MS // 1000):
-            whole = [_of_node(*voice) for group in groups for voice in bulk.voices(group, block, [0], COLUMNS)]
+            whole = [series_of(*voice) for group in groups for voice in bulk.voices(group, block, [0], COLUMNS)]
             for start_ms in range(block.start_ms, block.end_ms, SLICE_MS):
-                parts = [(_cut(columns, start_ms), _cut(holds, start_ms)) for columns, holds in whole]
-                yield [(remote_write.request([*columns, *holds]), _count(columns), _count(holds)) for columns, holds in parts]
+                parts = [
+                    (cut(columns, start_ms, start_ms + SLICE_MS), cut(holds, start_ms, start_ms + SLICE_MS)) for columns, holds in whole
+                ]
+                yield [Slice(remote_write.request(columns), remote_write.request(holds), _count(columns)) for columns, holds in parts]
 
 
-def _of_node(batch: Any, windows: Sequence[Columns]) -> tuple[list[Series], list[Series]]:
-    """The node's series: of its columns, and of who holds its GPUs."""
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Half an hour of one node as remote write bodies: samples of the columns, and of who holds which GPU."""
+
+    columns: bytes
+    holds: bytes
+    samples: int  # of the columns
+
+
+def series_of(batch: Any, windows: Sequence[Columns], *, run: str = "") -> tuple[list[Series], list[Series]]:
+    """The node's series: of its columns, and of who holds its GPUs; `run`, where given, keeps them apart from those of others."""
     columns: list[Series] = []
     holds: list[Series] = []
     for place, told in enumerate(windows):
-        gpu = {"gpu": batch.gpus[place]["uuid"], "node": batch.node, "index": str(place)}
+        gpu = {"gpu": batch.gpus[place]["uuid"], "node": batch.node, "index": str(place)} | ({"run": run} if run else {})
         times = told["start_ms"]
         columns += [(remote_write.labels({"__name__": column} | gpu), times, told[column]) for column in COLUMNS if column in told]
         for item in (item for item in batch.allocations if item["gpu"] == place):
@@ -83,13 +94,14 @@ def _of_node(batch: Any, windows: Sequence[Columns]) -> tuple[list[Series], list
     return columns, holds
 
 
-def _cut(series: Sequence[Series], start_ms: int) -> list[Series]:
-    cut = []
+def cut(series: Sequence[Series], start_ms: int, end_ms: int) -> list[Series]:
+    """The samples in [start_ms, end_ms) of the series that have any."""
+    found = []
     for head, times, values in series:
-        low, high = np.searchsorted(times, [start_ms, start_ms + SLICE_MS])
+        low, high = np.searchsorted(times, [start_ms, end_ms])
         if low < high:
-            cut.append((head, times[low:high], values[low:high]))
-    return cut
+            found.append((head, times[low:high], values[low:high]))
+    return found
 
 
 def values_in(columns: Columns) -> int:

@@ -46,6 +46,11 @@ class Peer:
     folder: Path
     write_path: str
 
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it refuses samples that are an hour older than its newest."""
+        return self.name == "Prometheus"
+
     def cpu_s(self) -> float:
         """CPU seconds so far."""
         return cpu.seconds(cpu.family(self.process.pid))
@@ -63,7 +68,7 @@ class Peer:
 
     def disk_bytes(self) -> int:
         """Bytes of samples and index, everything flushed and merged."""
-        if self.name == "Prometheus":
+        if self.is_ordered:
             made = json.loads(self._call("POST", "/api/v1/admin/tsdb/snapshot"))
             folder = self.folder / "snapshots" / made["data"]["name"]
             size = _size(folder)

@@ -54,6 +54,7 @@ def running_hub(*, with_web: bool = False) -> Iterator[Hub]:
         call_command("migrate", verbosity=0)
         port = free_port() if with_web else None
         if port is not None:
+            call_command("collectstatic", interactive=False, verbosity=0)
             web = _started_web(port)
         yield Hub(servers.postgres.pid, web, port)
         connection.close()

@@ -28,6 +28,10 @@ NOISY = (
     "util_mean", "power_w", "power_max_w", "energy_j", "sm_active", "sm_occupancy", "tensor_active", "dram_active", "gr_engine_active",
     "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s", "temperature_c", "memory_temperature_c",
 )  # fmt: skip
+# A driver tells these in whole MHz, degrees and kB/s; a window's mean is over ten readings.
+RESOLUTION = {
+    "sm_clock_hz": 1e5, "temperature_c": 0.1, "memory_temperature_c": 0.1, "pcie_rx_bytes_s": 100.0, "pcie_tx_bytes_s": 100.0,
+}  # fmt: skip
 _RATIOS = frozenset(wire.RATIO_COLUMNS)
 
 
@@ -74,9 +78,11 @@ class Echo:
 
 
 def rounded(name: str, values: NDArray[Any]) -> NDArray[Any]:
-    """As the agent rounds what it sends."""
+    """As the driver's resolution leaves it and the agent rounds what it sends."""
     if values.dtype != np.float64:
         return values
+    if step := RESOLUTION.get(name):
+        values = np.rint(values / step) * step
     return np.round(values, RATIO_DECIMALS if name in _RATIOS else AMOUNT_DECIMALS)
 
 
