@@ -75,7 +75,8 @@ def first_days(daily: Floats) -> NDArray[np.int64]:
     spent = np.nan_to_num(daily) > 0
     if not spent.shape[1]:
         return np.zeros(len(spent), dtype=np.int64)
-    return np.where(spent.any(axis=1), spent.argmax(axis=1), spent.shape[1])
+    first: NDArray[np.int64] = np.where(spent.any(axis=1), spent.argmax(axis=1), spent.shape[1])
+    return first
 
 
 def _rhythm(rates: Floats) -> Rhythm:
@@ -157,7 +158,7 @@ def _level(days: Floats, usual: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     has_shifted = np.maximum((beyond > SHIFT_SPREADS).sum(axis=1), (beyond < -SHIFT_SPREADS).sum(axis=1)) >= SHIFT_DAYS
     limit = CLIP_SPREADS * spread[:, :, None]
     clipped = usual[:, None, :] + np.clip(np.nan_to_num(off), -limit, limit)
-    present = np.isfinite(days).any(axis=2)[:, : len(LEVEL_WEIGHTS)]
+    present = (np.isfinite(days).sum(axis=2) > 0)[:, : len(LEVEL_WEIGHTS)]
     weights = np.where(present, LEVEL_WEIGHTS[: present.shape[1]], 0.0)
     weekly = clipped.sum(axis=2)[:, : len(LEVEL_WEIGHTS)]
     steady = (weekly * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1e-12)
@@ -168,7 +169,8 @@ def _level(days: Floats, usual: Floats) -> tuple[Floats, NDArray[np.bool_]]:
 def _spread(off: Floats, usual: Floats) -> Floats:
     """The usual distance of a day from its usual amount: 1.4826 × the median one, as for a normal distribution."""
     median = np.nan_to_num(quantile(np.abs(off.reshape(len(off), -1)), 0.5, axis=1))
-    return np.maximum(1.4826 * median + LEAST_SPREAD * usual.mean(axis=1), 1e-9)
+    spread: Floats = np.maximum(1.4826 * median + LEAST_SPREAD * usual.mean(axis=1), 1e-9)
+    return spread
 
 
 def _relative(actual: Floats, expected: Floats) -> Floats:

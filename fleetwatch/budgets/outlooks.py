@@ -9,6 +9,7 @@ from django.db import transaction
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.budgets import forecast, history, month_end
+from fleetwatch.budgets.arrays import Floats
 from fleetwatch.budgets.models import Outlook
 from fleetwatch.budgets.month_end import Basis, MonthEnd
 from fleetwatch.costs import cuts
@@ -102,5 +103,5 @@ def _of_kind(kind: str, now: datetime, is_whole: bool) -> list[Outlook]:
     ]
 
 
-def _known(values: forecast.Floats) -> list[float | None]:
+def _known(values: Floats) -> list[float | None]:
     return [round(float(value), 6) if np.isfinite(value) else None for value in values]

@@ -90,7 +90,7 @@ def lines(now: datetime) -> list[Line]:
     limits, forecasts = budgets.limits(month.first), outlooks.all_of("team")
     spent = {group.key: (group.totals.cost_usd, group.totals.unpriced_ms) for group in groups}
     labels = _labels(limits, forecasts) | {group.key: group.label for group in groups}
-    own = {key for key in labels if key == costs.UNALLOCATED or key in costs.WHY}
+    own = (costs.UNALLOCATED, costs.NOBODY, costs.UNMAPPED)  # nobody's budget: in the fleet's line
     teams = [
         _line((key, label), spent.get(key, (NOTHING, 0)), limits.get(key), forecasts.get(key), month)
         for key, label in labels.items()

@@ -152,7 +152,8 @@ def _movers(row: Anomaly) -> list[dict[str, str]]:
     during = Interval(row.start, row.end)
     back = WEEK * -(-(row.end - row.start) // WEEK)
     before = Interval(row.start - back, row.end - back)
-    scope = Scope(**{row.kind: row.key}) if row.kind in ("team", "node", "gpu_model") else Scope()
+    narrowed = {kind: row.key if row.kind == kind else None for kind in ("team", "node", "gpu_model")}
+    scope = Scope(team=narrowed["team"], node=narrowed["node"], gpu_model=narrowed["gpu_model"])
     sign = 1 if row.usd >= row.usual_usd else -1
     jobs = _moved(during, before, "job", scope, row.metric)
     moved = [
