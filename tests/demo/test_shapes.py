@@ -30,7 +30,7 @@ def _by_agent(percents: list[list[int]]) -> dict[str, float]:
 LEVELS = st.sampled_from([0, 3, 9, 10, 29, 30, 31, 50, 69, 70, 71, 89, 90, 97, 100])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(LEVELS, min_size=SIX, max_size=SIX), min_size=12, max_size=12))
 def test_windows_have_the_shape_that_an_agent_would_see(percents):
     expected = _by_agent(percents)

@@ -6,6 +6,7 @@ import pytest
 from agent import wire
 from agent.sources.simulated import Simulated, parse_spec
 from agent.sources.simulated.faults import faults_between
+from agent.sources.simulated.schedule import outages_between
 from agent.window import close_window
 from fleetwatch.demo import story
 from fleetwatch.demo.fleet import DemoNode, nodes
@@ -120,13 +121,18 @@ def test_a_lost_gpu_is_sent_but_observes_nothing():
     assert [event["kind"] for event in _told(member, found_ms - 60_000, minutes=2).events] == ["gpu_ok"]
 
 
-def test_some_time_of_some_nodes_was_never_observed():
-    fills = [_told(member, START + block * 6 * HOUR_MS, minutes=360) for member in MEMBER[:3] for block in range(12)]
+def test_in_an_outage_the_agent_sent_no_windows_of_any_gpu_and_of_the_host():
+    member = MEMBER[0]
+    (begin_ms, end_ms), *_ = outages_between(parse_spec(member.spec), START, START + 30 * 24 * HOUR_MS)
+    start_ms = begin_ms // HOUR_MS * HOUR_MS
 
-    seen = [len(told.windows["start_ms"]) for told in fills]
+    told = _told(member, start_ms, minutes=120)
 
-    assert max(seen) == 8 * 360
-    assert 0.9 < sum(seen) / (len(seen) * 8 * 360) < 1.0
+    starts = np.arange(start_ms, start_ms + 2 * HOUR_MS, 60_000)
+    seen = starts[(starts + 60_000 <= begin_ms) | (starts >= end_ms)]
+    assert 3 <= len(starts) - len(seen) <= 42
+    assert told.windows["start_ms"] == np.tile(seen, 8).tolist()
+    assert told.host["start_ms"] == seen.tolist()
 
 
 def test_the_fleet_has_64_gpus_and_grows_by_nodes_of_other_seeds():

@@ -8,6 +8,7 @@ from agent.sources.simulated.schedule import SimulatedJob
 from agent.sources.simulated.traits import IDLE, NO_PAUSES_S, DrawnLevel, Traits, draw_traits
 
 NEVER_EPOCH_S = 1e12
+KEPT_SPANS = 32
 PROCESS_AFTER_MS = 4_000  # a job's processes appear this long after its start
 HOT_C, SAWTOOTH_C = 83.0, 4.0
 
@@ -100,6 +101,7 @@ class Signal:
         self.traits = draw_traits(job.archetype, job.seed, ranks=len(job.gpus), spread=job.spread)
         self.start_s = job.start_ms / 1000
         self._bursts: Dict[int, List[Tuple[float, float]]] = {}
+        self._recent: Dict[Tuple[float, float], Shares] = {}  # asked for by one rank, wanted by the others too
 
     def role(self, gpu: int) -> str:
         """What the job's rank on that one of its GPUs does."""
@@ -125,6 +127,14 @@ class Signal:
 
     def shares(self, start_s: float, end_s: float) -> Shares:
         """Which parts of [start_s, end_s), seconds since the epoch, the job spends at each level."""
+        found = self._recent.get((start_s, end_s))
+        if found is None:
+            if len(self._recent) >= KEPT_SPANS:
+                self._recent.clear()
+            found = self._recent[start_s, end_s] = self._shares(start_s, end_s)
+        return found
+
+    def _shares(self, start_s: float, end_s: float) -> Shares:
         working = None
         if self.traits.mean_gap_s:
             working = self._burst_s(max(start_s, self.start_s + self.traits.warmup_s), end_s) / (end_s - start_s)
