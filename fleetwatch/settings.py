@@ -43,6 +43,7 @@ INSTALLED_APPS = [
     "fleetwatch.ledger",
     "fleetwatch.costs",
     "fleetwatch.budgets",
+    "fleetwatch.diagnosis",
     "fleetwatch.notify",
     "fleetwatch.alerts",
     "fleetwatch.reports",

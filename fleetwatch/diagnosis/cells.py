@@ -95,13 +95,13 @@ def cells(
     start_ms: int,
     count: int,
     memory_bytes: Mapping[int, float | None],
-    groups: Sequence[Sequence[int]],
+    holders: Ints,
 ) -> Cells:
     """Figures of these GPUs in `count` cells from `start_ms` on; windows count where they start.
 
     Windows before start_ms only tell whether a pause had begun. `memory_bytes` is each GPU's
-    total, None = not known. `groups` are GPUs that one job holds together; one of a group
-    of its own has no peers.
+    total, None = not known. `holders` is the job of each GPU and cell, 0 = none: GPUs that one job
+    holds together are peers.
     """
     at = _Places.of(windows, gpu_ids=gpu_ids, start_ms=start_ms, count=count)
     figures: dict[str, Floats] = {SEEN_MS: at.total(windows.observed_ms.astype(np.float64))}
@@ -112,7 +112,7 @@ def cells(
     figures |= at.means({CLOCK_RATIO: _clock_ratio(windows), WINDOW_LOW: _is_low(windows)}, windows.observed_ms)
     figures[MEMORY_DROPS] = at.total_read(_memory_drops(windows, memory_bytes))
     figures |= _pauses(windows, at, start_ms=start_ms)
-    figures |= {name: at.total_read(values) for name, values in _peers(windows, groups).items()}
+    figures |= {name: at.total_read(values) for name, values in _peers(windows, at, holders).items()}
     figures |= _host_figures(host, start_ms=start_ms, shape=(len(gpu_ids), count))
     unread = np.full((len(gpu_ids), count), np.nan)
     figures |= {name: unread for name in MEANS if name not in figures}
@@ -240,22 +240,28 @@ def _memory_drops(windows: Windows, memory_bytes: Mapping[int, float | None]) ->
     return np.where(np.isnan(used) | np.isnan(total), np.nan, np.where(fall >= MEMORY_DROP * total, 1.0, 0.0))
 
 
-def _peers(windows: Windows, groups: Sequence[Sequence[int]]) -> dict[str, Floats]:
-    """Per window what sums to the correlation of its utilisation with the mean of its group's others at that start."""
+def _peers(windows: Windows, at: _Places, holders: Ints) -> dict[str, Floats]:
+    """Per window what sums to the correlation of its utilisation with the mean of its job's other GPUs at that start."""
     util = _column(windows, "util_mean")
+    job = np.where(at.place_of_window >= 0, holders.ravel()[at.place_of_window], 0) if holders.size else np.zeros(len(util), dtype=np.int64)
+    rows = np.flatnonzero((job > 0) & ~np.isnan(util))
     others = np.full(len(util), np.nan)
-    for group in groups:
-        rows = np.flatnonzero(np.isin(windows.gpu_id, np.asarray(group)) & ~np.isnan(util))
-        if len(group) < 2 or len(rows) == 0:
-            continue
-        _, moment = np.unique(windows.start_ms[rows], return_inverse=True)
-        members = np.bincount(moment)[moment]
-        total = np.bincount(moment, weights=util[rows])[moment]
+    if len(rows):
+        _, moment = np.unique((job[rows] << _MOMENT_BITS) | _seconds(windows.start_ms[rows]), return_inverse=True)
+        members, total = np.bincount(moment)[moment], np.bincount(moment, weights=util[rows])[moment]
         has_others = members > 1
         others[rows[has_others]] = (total - util[rows])[has_others] / (members - 1)[has_others]
     x = np.where(np.isnan(others), np.nan, util)
     count = np.where(np.isnan(others), np.nan, 1.0)
     return dict(zip(PEERS, (count, x, others, x * x, others * others, x * others), strict=True))
+
+
+_MOMENT_BITS = 20  # seconds of twelve days
+
+
+def _seconds(start_ms: Ints) -> Ints:
+    seconds: Ints = (start_ms - start_ms.min()) // 1000
+    return seconds
 
 
 def _host_figures(host: HostSamples, *, start_ms: int, shape: tuple[int, int]) -> dict[str, Floats]:

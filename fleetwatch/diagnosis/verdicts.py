@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetwatch.diagnosis.cells import CELL_MS
 from fleetwatch.diagnosis.detectors import DETECTORS
 from fleetwatch.diagnosis.features import Features, Floats, Lanes, Mask
 from fleetwatch.diagnosis.rules import HIGH, Detector, Found, Levels
 
 COVERAGE = 0.6  # observed ÷ held, below which nothing is said
 DATA_S = 600.0  # observed seconds that a rule about running work needs
+MISSES = 3  # windows in a row without it that close a rule
 WARM_UP = 2  # cells at a job's start in which models load and kernels compile
 DOWN = 0.5  # of the cell: the ledger calls it unavailable
 
@@ -53,14 +55,14 @@ class Covered:
     high: Floats
 
 
-def judge(lanes: Lanes) -> Verdicts:
-    """The cause of each cell; cells at the beginning lack the windows that began before."""
+def judge(lanes: Lanes, *, since: int = 0) -> Verdicts:
+    """The cause of each cell from `since` on (before, it means nothing); the cells before are the context of long windows."""
     shape = lanes.held.shape
     cause = np.full(shape, NUMBER[UNDETERMINED], dtype=np.int8)
     confidence, also = np.zeros(shape, dtype=np.int8), np.zeros(shape, dtype=np.int64)
     low, high = np.zeros(shape), np.zeros(shape)
     # the last written wins: from the bottom of the table to its top
-    for one in reversed(list(covered(lanes))):
+    for one in reversed(list(covered(lanes, since=since))):
         number = NUMBER[one.detector.cause]
         if one.detector.cause not in WELL:
             also[one.cells] |= 1 << number
@@ -86,37 +88,67 @@ def _overrule(lanes: Lanes, cause: NDArray[np.int8], confidence: Levels, low: Fl
         cause[cells], confidence[cells], low[cells], high[cells] = number, sure, share, share
 
 
-def covered(lanes: Lanes) -> Iterator[Covered]:
+def covered(lanes: Lanes, *, since: int = 0) -> Iterator[Covered]:
     """Each detector of the table with the cells that it covers, in the table's order."""
-    known: dict[tuple[int, bool], Features] = {}
+    known: dict[tuple[int, bool], tuple[Features, int]] = {}
     warm = replace(lanes, held=lanes.held & (lanes.age >= WARM_UP))
     for detector in DETECTORS:
         parts = []
         for length in detector.lengths:
             running = detector.is_of_running_work
-            f = known.setdefault((length, running), Features(warm if running else lanes, length))
-            parts.append(_covered_by(f, detector))
+            if (length, running) not in known:
+                # a window of the first wanted cell looks so far back, and the two before it may have opened a rule
+                first = max(since - length - MISSES, 0)
+                known[(length, running)] = Features(_from(warm if running else lanes, first), length), first
+            parts.append(_covered_by(*known[(length, running)], detector))
         yield parts[0] if len(parts) == 1 else _joined(detector, parts)
 
 
-def _covered_by(f: Features, detector: Detector) -> Covered:
+def _from(lanes: Lanes, first: int) -> Lanes:
+    """The lanes from that cell on."""
+    if first == 0:
+        return lanes
+    return replace(
+        lanes,
+        start_ms=lanes.start_ms + first * CELL_MS,
+        held=lanes.held[:, first:],
+        age=lanes.age[:, first:],
+        figures={name: values[:, first:] for name, values in lanes.figures.items()},
+        states={name: values[:, first:] for name, values in lanes.states.items()},
+    )
+
+
+def _covered_by(f: Features, first: int, detector: Detector) -> Covered:
     found = detector.find(f)
     with np.errstate(invalid="ignore"):
         enough = (f["coverage"] >= COVERAGE) & f.lanes.held
         if detector.is_of_running_work:
             enough &= f["observed_s"] >= DATA_S
-    return _spread(replace(found, hits=opened(found.hits & enough)), detector, enough, f.length)
+    part = _spread(replace(found, hits=opened(found.hits & enough)), detector, enough, f.length)
+    return part if first == 0 else _padded(part, first)
+
+
+def _padded(part: Covered, first: int) -> Covered:
+    """The same with so many cells before that nothing covers."""
+    before = [(0, 0), (first, 0)]
+    return Covered(
+        part.detector,
+        np.pad(part.cells, before),
+        np.pad(part.confidence, before),
+        np.pad(part.low, before),
+        np.pad(part.high, before),
+    )
 
 
 def opened(hits: Mask) -> Mask:
     """Where a rule is open: from the second window in a row that meets it, until the third in a row that does not."""
     is_open = np.zeros_like(hits)
-    before, missed = np.zeros(len(hits), dtype=bool), np.full(len(hits), 3)
+    before, missed = np.zeros(len(hits), dtype=bool), np.full(len(hits), MISSES)
     state = np.zeros(len(hits), dtype=bool)
     for cell in range(hits.shape[1]):
         now = hits[:, cell]
         missed = np.where(now, 0, missed + 1)
-        state = (state | (now & before)) & (missed < 3)
+        state = (state | (now & before)) & (missed < MISSES)
         # of the two that open it, the first is in it too
         if cell:
             is_open[:, cell - 1] |= state & now & before

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from fleetwatch.ledger.facts import Ints
-from fleetwatch.ledger.states import Judged
-from fleetwatch.ledger.tally import KINDS_OF_LABEL
+from fleetwatch.ledger.tally import KINDS_OF_LABEL, Tally
 from fleetwatch.lib.intervals import HOUR_MS
 
 CELL_MS = 300_000
@@ -27,20 +26,18 @@ KEYS = ("gpu_id", "job_id", "start_ms")
 Table = dict[str, Ints]
 
 
-def rows(judged: Judged) -> Table | None:
+def rows(tally: Tally, *, gpu_id: int, job_id: int | None, atom_start_ms: Ints) -> Table | None:
     """KEYS and a column of milliseconds per NAMES, one row per cell in which the job held the GPU; None where it did not."""
-    tally = judged.tally
-    if judged.job_id is None or not tally.atom:
+    if job_id is None or not tally.atom:
         return None
-    cell_of_atom = judged.one.member.atoms.start_ms // CELL_MS
     place = np.array([_PLACE[(label.state, label.tier)] for label in tally.labels], dtype=np.int64)
-    cell = cell_of_atom[np.concatenate(tally.atom)]
+    cell = atom_start_ms[np.concatenate(tally.atom)] // CELL_MS
     first = int(cell.min())
     key = (cell - first) * len(LABELS) + place[np.concatenate(tally.kind) // KINDS_OF_LABEL]
     size = (int(cell.max()) - first + 1) * len(LABELS)
     sums = np.bincount(key, weights=np.concatenate(tally.gpu_ms), minlength=size).astype(np.int64).reshape(-1, len(LABELS))
     held = np.flatnonzero(sums.any(axis=1))
-    keys = (np.full(len(held), judged.one.member.gpu_id), np.full(len(held), judged.job_id), (held + first) * CELL_MS)
+    keys = (np.full(len(held), gpu_id), np.full(len(held), job_id), (held + first) * CELL_MS)
     return dict(zip(KEYS, keys, strict=True)) | dict(zip(NAMES, sums[held].T, strict=True))
 
 

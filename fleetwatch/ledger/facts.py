@@ -1,7 +1,7 @@
 """What is judged: windows as columns, who held which GPU, what is known of the GPUs. Pure values."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -193,6 +193,7 @@ class Judgement:
 
     entries: list[Entry]
     parts: RunParts
+    cells: dict[str, Ints] = field(default_factory=dict)  # rows of cell_states; empty: not asked for
 
 
 def column(windows: Windows, name: str) -> Floats:

@@ -147,6 +147,17 @@ class StateDay(models.Model):
         constraints = [models.UniqueConstraint(fields=["node", "day"], name="one_state_day_per_node_and_day")]
 
 
+class HourCells(models.Model):
+    """What the entries of a node's clock hour say in pieces of five minutes, of held GPUs (cell_states.py); kept while hours change."""
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False)
+    hour = models.DateTimeField()
+    payload = models.BinaryField(help_text="packed columns (telemetry.codec)")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["node", "hour"], name="one_row_of_states_per_node_and_hour")]
+
+
 class Posted(models.Model):
     """What posting last took for granted of a GPU, beyond its windows; where that changed, hours are posted again."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fleetwatch.ledger import activity, family, holders, lanes, runs, timeline
+from fleetwatch.ledger import activity, cell_states, family, holders, lanes, runs, timeline
 from fleetwatch.ledger.activity import Activity
 from fleetwatch.ledger.facts import Capacity, Entry, Floats, Ints, Judgement, Mask, Question, RunParts, Windows, column
 from fleetwatch.ledger.policy import Policy
@@ -38,9 +38,12 @@ def judge(question: Question) -> Judgement:
     """The entries and parts of runs of every GPU in the target cuts; their milliseconds sum to its capacity exactly."""
     entries: list[Entry] = []
     parts: list[RunParts] = []
+    cells: list[cell_states.Table | None] = []
     for judged in judged_lanes(question):
         _collect(judged, entries, parts)
-    return Judgement(entries, RunParts.joined(parts))
+        atom_start_ms = judged.one.member.atoms.start_ms
+        cells.append(cell_states.rows(judged.tally, gpu_id=judged.one.member.gpu_id, job_id=judged.job_id, atom_start_ms=atom_start_ms))
+    return Judgement(entries, RunParts.joined(parts), cell_states.joined(cells))
 
 
 def judged_lanes(question: Question) -> Iterator["Judged"]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from django.db import connection
 
+from fleetwatch.ledger import hour_cells
 from fleetwatch.ledger.facts import NOBODY, Floats, Ints, Judgement
 from fleetwatch.ledger.models import HOURS, Entry, Run
 from fleetwatch.ledger.policy import CONDITIONS, STATES
@@ -124,6 +125,8 @@ def replace(node_id: int, start_ms: int, end_ms: int, judged: Judgement, *, poli
     for start, end in _clipped(spans_of_hours(entries, at_most=HOURS_PER_DELETE), start_ms, end_ms):
         Entry.objects.filter(node_id=node_id, start__gte=from_ms(start), start__lt=from_ms(end)).delete()
     _copy_entries(node_id, entries)
+    if entries:
+        hour_cells.write(node_id, judged.cells, entries, start_ms=start_ms, end_ms=end_ms)
     parts = replace_runs(node_id, start_ms, end_ms, judged)
     return {"changed": len(entries.keys() | parts.keys()), "entries": _count(entries), "runs": _count(parts)}
 

@@ -41,9 +41,11 @@ def windows(*, gpus: int = 1, first_ms: int = START, **columns: list[float]) -> 
     )
 
 
-def made(found: Windows, *, gpus: int = 1, count: int = 1, groups=(), memory=None, host=NO_HOST) -> dict[str, np.ndarray]:
+def made(found: Windows, *, gpus: int = 1, count: int = 1, jobs=None, memory=None, host=NO_HOST) -> dict[str, np.ndarray]:
+    """Figures of GPUs 1, 2, …; `jobs`: who holds each, default nobody."""
     ids = list(range(1, gpus + 1))
-    return cells.cells(found, host, gpu_ids=ids, start_ms=START, count=count, memory_bytes=memory or {}, groups=groups).figures
+    holders = np.repeat(np.array(jobs or [0] * gpus).reshape(-1, 1), count, axis=1)
+    return cells.cells(found, host, gpu_ids=ids, start_ms=START, count=count, memory_bytes=memory or {}, holders=holders).figures
 
 
 def test_a_mean_is_over_the_windows_in_which_the_column_was_read_by_their_observed_time():
@@ -93,14 +95,14 @@ def test_a_fall_of_memory_counts_from_a_fifth_of_the_gpus_on(fall, drops):
 def test_gpus_of_one_job_are_compared_with_the_others_at_the_same_moment():
     found = windows(gpus=3, util_mean=[1.0, 0.0, 0.8, 0.2, 0.6, 0.4])
 
-    figures = made(found, gpus=3, groups=[[1, 2, 3]])
+    figures = made(found, gpus=3, jobs=[7, 7, 7])
 
     assert figures["peer_n"][:, 0].tolist() == [2, 2, 2]
     assert figures["peer_m"][0, 0] == pytest.approx((0.8 + 0.6) / 2 + (0.2 + 0.4) / 2)
 
 
 def test_a_gpu_alone_has_no_peers():
-    assert np.isnan(made(windows(util_mean=[0.5]), groups=[[1]])["peer_n"]).all()
+    assert np.isnan(made(windows(util_mean=[0.5]), jobs=[7])["peer_n"]).all()
 
 
 def test_the_hosts_figures_are_the_same_for_all_its_gpus():
@@ -169,3 +171,12 @@ def test_a_gpu_that_spins_pauses_however_busy_it_seems():
 
     assert figures[lows.LOW_S][0, 0] == 8
     assert figures[lows.ONSETS][0, 0] == 1
+
+
+def test_gpus_of_different_jobs_are_no_peers():
+    found = windows(gpus=3, util_mean=[1.0, 0.8, 0.6])
+
+    figures = made(found, gpus=3, jobs=[7, 7, 8])
+
+    assert figures["peer_m"][:2, 0].tolist() == pytest.approx([0.8, 1.0])
+    assert np.isnan(figures["peer_n"][2, 0])

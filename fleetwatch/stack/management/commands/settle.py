@@ -13,6 +13,7 @@ from django.utils import timezone
 from fleetwatch.alerts import services as alerts
 from fleetwatch.costs import day_sums
 from fleetwatch.costs import services as costs
+from fleetwatch.diagnosis import services as diagnosis
 from fleetwatch.ingest import services as ingest
 from fleetwatch.ledger import services as ledger
 from fleetwatch.notify import services as notify
@@ -46,6 +47,7 @@ def steps(now: datetime) -> tuple[Step, ...]:
         Step("post", lambda at: ledger.post(at, LIMIT), lambda: TouchedHour.objects.filter(pk__lte=last_touch).exists()),
         Step("sum", lambda at: day_sums.refresh(at, NODE_DAYS)),
         Step("seal", lambda at: seal.seal_closed_hours(at, LIMIT), lambda: _is_unsealed(last_seal, closed)),
+        Step("diagnose", lambda at: diagnosis.diagnose(at, LIMIT), lambda: bool(diagnosis.due(timezone.now(), 1))),
         Step("evaluate", alerts.evaluate),
         Step("deliver", lambda at: notify.deliver_due(at, LIMIT), lambda: notify.is_sending(timezone.now())),
     )

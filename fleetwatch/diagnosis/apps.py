@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class DiagnosisConfig(AppConfig):
+    name = "fleetwatch.diagnosis"

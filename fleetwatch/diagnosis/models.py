@@ -1,0 +1,119 @@
+"""Why time was wasted: causes of the ledger's hours, findings that people act on, and what they said of them."""
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import F, Q
+
+from fleetwatch.ledger.models import HOURS
+
+
+class NodeCells(models.Model):
+    """Five-minute figures of a node's GPUs in one clock hour (cells.py), packed; derived from windows, kept while hours change."""
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+")
+    hour = models.DateTimeField()
+    payload = models.BinaryField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["node", "hour"], name="one_row_of_cells_per_node_and_hour")]
+
+
+class DiagnosedDay(models.Model):
+    """Of which versions of a node's hours (ledger.NodeDay) the causes speak: others are due."""
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+")
+    day = models.DateField()
+    versions = ArrayField(models.BigIntegerField(), size=HOURS)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["node", "day"], name="one_diagnosed_row_per_node_and_day")]
+
+
+class CauseEntry(models.Model):
+    """GPU time of one GPU, hour cut and job whose primary cause is this one, as the ledger's entries tell it.
+
+    Over all causes the columns of one GPU, cut and job sum to the ledger's entries exactly.
+    """
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+")
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, related_name="+")
+    start = models.DateTimeField(help_text="start of the hour cut")
+    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="causes")
+    cause = models.CharField(max_length=32)
+    confidence = models.PositiveSmallIntegerField(help_text="0 none, 1 low, 2 medium, 3 high: the surest of its cells")
+    also = ArrayField(models.CharField(max_length=32), default=list, help_text="what else is possible")
+    cells = models.PositiveSmallIntegerField(help_text="bit n = the n-th five minutes of the clock hour")
+    held_ms = models.BigIntegerField()
+    idle_certain_ms = models.BigIntegerField()
+    idle_probable_ms = models.BigIntegerField()
+    stalled_probable_ms = models.BigIntegerField()
+    stalled_potential_ms = models.BigIntegerField()
+    underused_ms = models.BigIntegerField()
+    low_ms = models.BigIntegerField(help_text="recoverable at least; never more than what is wasted")
+    high_ms = models.BigIntegerField(help_text="recoverable at most")
+
+    class Meta:
+        indexes = [
+            # read by: what replaces a node's hours
+            models.Index(fields=["node", "start"], name="cause_by_node"),
+            # read by: findings and sums by cause over a period
+            models.Index(fields=["start", "cause"], name="cause_by_start"),
+            # read by: job and finding pages
+            models.Index(fields=["job", "cause", "start"], name="cause_by_job"),
+        ]
+        constraints = [models.CheckConstraint(condition=Q(low_ms__gte=0, low_ms__lte=F("high_ms")), name="savings_are_an_interval")]
+
+
+class Finding(models.Model):
+    """A cause of one job's waste, as something to decide on. What it wasted is summed from CauseEntry."""
+
+    class Status(models.TextChoices):
+        OPEN = "open"
+        ACCEPTED = "accepted"
+        SNOOZED = "snoozed"
+        DISMISSED = "dismissed"
+        FIXED = "fixed"
+
+    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="findings")
+    cause = models.CharField(max_length=32)
+    first_ms = models.BigIntegerField(help_text="start of its first cell")
+    last_ms = models.BigIntegerField(help_text="end of its last cell")
+    status = models.CharField(max_length=16, choices=Status.choices, default=Status.OPEN)
+    snoozed_until = models.DateTimeField(null=True)
+    assignee = models.ForeignKey("accounts.User", on_delete=models.SET_NULL, null=True, related_name="findings")
+    decided_at = models.DateTimeField(null=True, help_text="when its status was last changed by a person")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "cause"], name="one_finding_per_job_and_cause"),
+            models.CheckConstraint(
+                condition=Q(status="snoozed", snoozed_until__isnull=False) | (~Q(status="snoozed") & Q(snoozed_until__isnull=True)),
+                name="a_snooze_has_an_end",
+            ),
+        ]
+        # read by: the list of findings of a period
+        indexes = [models.Index(fields=["last_ms"], name="finding_by_last")]
+
+
+class Said(models.Model):
+    """What somebody said or did about a finding: written once, never changed."""
+
+    class Kind(models.TextChoices):
+        ACCEPTED = "accepted"
+        DISMISSED = "dismissed"
+        SNOOZED = "snoozed"
+        ASSIGNED = "assigned"
+        FIXED = "fixed"
+        REOPENED = "reopened"
+        CONFIRMED = "confirmed"
+        REJECTED = "rejected"
+
+    finding = models.ForeignKey(Finding, on_delete=models.CASCADE, related_name="said")
+    kind = models.CharField(max_length=16, choices=Kind.choices)
+    by = models.ForeignKey("accounts.User", on_delete=models.SET_NULL, null=True, related_name="+")
+    at = models.DateTimeField()
+    note = models.CharField(max_length=500, blank=True, default="")
+
+    class Meta:
+        # read by: a finding's history; the precision of a cause
+        indexes = [models.Index(fields=["finding", "at"], name="said_of_finding")]

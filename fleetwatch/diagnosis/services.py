@@ -1,0 +1,164 @@
+"""Writes of diagnosis: hours whose ledger changed get their causes, jobs their findings."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+from django.db import connection, transaction
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.diagnosis import reading, store, verdicts
+from fleetwatch.diagnosis.cells import CELL_MS
+from fleetwatch.diagnosis.features import LONG
+from fleetwatch.diagnosis.models import NodeCells
+from fleetwatch.ledger import cuts
+from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
+from fleetwatch.lib.sql import read_statement
+from fleetwatch.telemetry import retention
+
+_SQL = Path(__file__).parent / "sql"
+_DUE = read_statement(_SQL / "due_hours.sql")
+_NOTE = read_statement(_SQL / "note_diagnosed.sql")
+
+REACH_MS = LONG * CELL_MS  # the longest window: as far back and ahead a cell's cause can change
+# While an hour goes on only it and the one before are written; the rest of the reach follows when it is over.
+LIVE_REACH_MS = HOUR_MS
+NODES_AT_ONCE = 100  # bounds memory: 800 GPUs x 2 days x 70 figures are 260 MB
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A clock hour of a node whose ledger is of a version that was not diagnosed yet."""
+
+    node_id: int
+    hour_ms: int
+    version: int
+
+
+def diagnose(now: datetime, limit: int) -> dict[str, int]:
+    """How many hours of nodes (at most `limit`, newest days first) and jobs were diagnosed.
+
+    Safe twice and when killed: an hour is noted in the transaction that wrote its causes.
+    Two runs at once are fenced by the caller.
+    """
+    did = {"hours": 0, "jobs": 0}
+    by_day: dict[date, list[Due]] = defaultdict(list)
+    for one in due(now, limit):
+        by_day[from_ms(one.hour_ms).date()].append(one)
+    for day in sorted(by_day, reverse=True):
+        for group in _batches(by_day[day]):
+            with transaction.atomic():
+                did["jobs"] += _diagnose(group, now=now)
+            did["hours"] += len(group)
+    return did
+
+
+def due(now: datetime, limit: int) -> list[Due]:
+    """Hours to diagnose, whose windows are still kept; newest days first, at most `limit`."""
+    since = retention.horizon(now).date()
+    with connection.cursor() as cursor:
+        cursor.execute(_DUE, {"since": since, "limit": limit})
+        found = cursor.fetchall()
+    return [Due(node_id, _hour_ms(day, hour), version) for node_id, day, hour, version in found]
+
+
+def _hour_ms(day: date, hour: int) -> int:
+    return (day - date(1970, 1, 1)).days * 24 * HOUR_MS + hour * HOUR_MS
+
+
+def _batches(hours: Sequence[Due]) -> Iterable[list[Due]]:
+    """The hours in batches of nodes: those that share a job are judged together, as far as memory allows."""
+    first, last = min(one.hour_ms for one in hours), max(one.hour_ms for one in hours)
+    by_node: dict[int, list[Due]] = defaultdict(list)
+    for one in hours:
+        by_node[one.node_id].append(one)
+    batch: list[Due] = []
+    nodes = 0
+    for group in reading.nodes_of_jobs(sorted(by_node), first - REACH_MS, last + HOUR_MS):
+        if batch and nodes + len(group) > NODES_AT_ONCE:
+            yield batch
+            batch, nodes = [], 0
+        batch += [one for node_id in group for one in by_node.get(node_id, ())]
+        nodes += len(group)
+    if batch:
+        yield batch
+
+
+def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
+    """How many jobs have causes that changed; the hours are noted as diagnosed."""
+    first, last = min(one.hour_ms for one in hours), max(one.hour_ms for one in hours)
+    this_hour = to_ms(floor_hour(now))
+    is_live = first >= this_hour
+    start, end = first - (LIVE_REACH_MS if is_live else REACH_MS), min(last + HOUR_MS + REACH_MS, this_hour + HOUR_MS)
+    low, high = start - REACH_MS, min(end + REACH_MS, this_hour + HOUR_MS)
+    node_ids = [node for group in reading.nodes_of_jobs(sorted({one.node_id for one in hours}), low, high) for node in group]
+    held = reading.held(node_ids, low, high)
+    changed: set[int] = set()
+    if any(len(one.table["gpu_id"]) for one in held.values()):
+        lanes = reading.lanes(held, low, high, _figures(held, hours, low, high))
+        told = verdicts.judge(lanes, since=(start - low) // CELL_MS)
+        edges = cuts.edges(start, end, zone())
+        for node_id, one in held.items():
+            changed |= store.replace(node_id, start, end, store.rows(one.between(start, end).table, lanes, told, edges))
+    store.refresh_findings(changed)
+    _note(hours)
+    return len(changed)
+
+
+def _figures(held: dict[int, reading.Held], hours: Sequence[Due], low: int, high: int) -> dict[tuple[int, int], dict[str, np.ndarray]]:
+    """The packed cells of every held hour of the nodes; those of due hours, and those that nobody made yet, are made."""
+    is_due = {(one.node_id, one.hour_ms) for one in hours}
+    stored = {key: columns for key, columns in reading.stored_cells(list(held), low, high).items() if key not in is_due}
+    for node_id, one in held.items():
+        wanted = {int(hour) for hour in np.unique(one.table["start_ms"] // HOUR_MS * HOUR_MS)}
+        missing = sorted(hour for hour in wanted if (node_id, hour) not in stored)
+        for start_ms, end_ms in _spans(missing):
+            made = reading.node_cells(one, start_ms, end_ms)
+            _keep(node_id, made)
+            stored |= {(node_id, hour): reading.unpacked(payload) for hour, payload in made.items()}
+    return stored
+
+
+def _spans(hours: Sequence[int]) -> list[tuple[int, int]]:
+    """Adjacent clock hours as half-open spans."""
+    spans: list[tuple[int, int]] = []
+    for hour in hours:
+        if spans and spans[-1][1] == hour:
+            spans[-1] = (spans[-1][0], hour + HOUR_MS)
+        else:
+            spans.append((hour, hour + HOUR_MS))
+    return spans
+
+
+def _keep(node_id: int, made: dict[int, bytes]) -> None:
+    NodeCells.objects.bulk_create(
+        [NodeCells(node_id=node_id, hour=from_ms(hour), payload=payload) for hour, payload in made.items()],
+        update_conflicts=True,
+        unique_fields=["node", "hour"],
+        update_fields=["payload"],
+    )
+
+
+def _note(hours: Sequence[Due]) -> None:
+    moments = [from_ms(one.hour_ms) for one in hours]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _NOTE,
+            {
+                "node_ids": [one.node_id for one in hours],
+                "days": [moment.date() for moment in moments],
+                "hours": [moment.hour + 1 for moment in moments],
+                "versions": [one.version for one in hours],
+            },
+        )
+
+
+KEEP_CELLS = timedelta(days=2)
+
+
+def forget_cells(now: datetime) -> int:
+    """How many hours of cells were deleted: they are made again from windows when somebody needs them."""
+    return NodeCells.objects.filter(hour__lt=now - KEEP_CELLS).delete()[0]

@@ -1,0 +1,17 @@
+-- One row: a clock hour of a node whose ledger changed since its causes were written; newest days first.
+-- In:  since (date: older hours are final), limit.
+-- Again: safe, it only reads.
+SELECT
+    posted.node_id,
+    posted.day,
+    hour.place - 1 AS hour,
+    hour.version
+FROM ledger_nodeday AS posted
+CROSS JOIN LATERAL unnest(posted.versions) WITH ORDINALITY AS hour (version, place)
+LEFT JOIN diagnosis_diagnosedday AS diagnosed
+    ON diagnosed.node_id = posted.node_id AND diagnosed.day = posted.day
+WHERE posted.day >= %(since)s
+  AND hour.version > 0
+  AND hour.version IS DISTINCT FROM diagnosed.versions[hour.place]
+ORDER BY posted.day DESC, posted.node_id, hour.place
+LIMIT %(limit)s

@@ -1,0 +1,118 @@
+"""Rows of causes: made from verdicts and the ledger's cells, compared with what is stored, replaced whole by the hour."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from django.db import connection
+
+from fleetwatch.diagnosis.cells import CELL_MS, Ints
+from fleetwatch.diagnosis.features import Lanes
+from fleetwatch.diagnosis.models import CauseEntry
+from fleetwatch.diagnosis.verdicts import CAUSES, NO_TELEMETRY, UNDETERMINED, WELL, Verdicts
+from fleetwatch.ledger import cell_states
+from fleetwatch.ledger.store import copy_rows
+from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.sql import read_statement
+
+_SQL = Path(__file__).parent / "sql"
+_REFRESH_FINDINGS = read_statement(_SQL / "refresh_findings.sql")
+
+WASTE = ("idle_certain", "idle_probable", "stalled_probable", "stalled_potential", "underused_potential")
+COLUMNS = (
+    "gpu_id", "start", "job_id", "cause", "confidence", "also", "cells", "held_ms", "idle_certain_ms", "idle_probable_ms",
+    "stalled_probable_ms", "stalled_potential_ms", "underused_ms", "low_ms", "high_ms",
+)  # fmt: skip
+# What nobody is asked to act on.
+UNFIT = (*WELL, UNDETERMINED, NO_TELEMETRY)
+
+Row = tuple[Any, ...]
+Hours = dict[int, list[Row]]
+
+
+def rows(table: cell_states.Table, lanes: Lanes, verdicts: Verdicts, cuts: Ints) -> Hours:
+    """Rows of COLUMNS by clock hour, of the cells in `table`; `cuts` are the edges of entries, ascending.
+
+    A row is the time of one GPU, cut and job under one cause. Its savings are the recoverable
+    share of the held time, and never more than what was wasted of it.
+    """
+    hours: Hours = defaultdict(list)
+    if len(table["start_ms"]) == 0:
+        return hours
+    row, cell = _places(table, lanes)
+    cause = verdicts.cause[row, cell].astype(np.int64)
+    cut = np.searchsorted(cuts, table["start_ms"], side="right") - 1
+    # one key per GPU, cut, job and cause
+    key = (row * len(cuts) + cut) * len(CAUSES) + cause
+    found, group = np.unique(key, return_inverse=True)
+    held = sum(table[name] for name in cell_states.NAMES)
+    sums = {name: _sums(table[name], group) for name in WASTE}
+    wasted = sum(sums.values())
+    low, high = (np.minimum(_sums(held * share[row, cell], group), wasted) for share in (verdicts.low, verdicts.high))
+    sure = np.zeros(len(found), dtype=np.int64)
+    np.maximum.at(sure, group, verdicts.confidence[row, cell].astype(np.int64))
+    also, bits = np.zeros(len(found), dtype=np.int64), np.zeros(len(found), dtype=np.int64)
+    np.bitwise_or.at(also, group, verdicts.also[row, cell])
+    np.bitwise_or.at(bits, group, np.left_shift(1, table["start_ms"] % HOUR_MS // CELL_MS))
+    whole = _sums(held, group)
+    for number, one in enumerate(found.tolist()):
+        rest, cause_number = divmod(one, len(CAUSES))
+        lane, cut_number = divmod(rest, len(cuts))
+        start_ms = int(cuts[cut_number])
+        least = min(int(low[number]), int(high[number]))
+        hours[start_ms // HOUR_MS * HOUR_MS].append(
+            (
+                int(lanes.gpu_id[lane]), from_ms(start_ms), int(lanes.job_id[lane]), CAUSES[cause_number], int(sure[number]),
+                names_of(int(also[number])), int(bits[number]), int(whole[number]), *(int(sums[name][number]) for name in WASTE),
+                least, int(high[number]),
+            )
+        )  # fmt: skip
+    return hours
+
+
+def names_of(bits: int) -> tuple[str, ...]:
+    """The causes whose bit (1 << number) is set, in the table's order."""
+    return tuple(cause for number, cause in enumerate(CAUSES) if bits >> number & 1)
+
+
+def _places(table: cell_states.Table, lanes: Lanes) -> tuple[Ints, Ints]:
+    """Lane and cell of each row of the table; the lanes are sorted by job and GPU."""
+    known = {pair: number for number, pair in enumerate(zip(lanes.job_id.tolist(), lanes.gpu_id.tolist(), strict=True))}
+    pairs = zip(table["job_id"].tolist(), table["gpu_id"].tolist(), strict=True)
+    row = np.fromiter((known[pair] for pair in pairs), dtype=np.int64, count=len(table["job_id"]))
+    return row, (table["start_ms"] - lanes.start_ms) // CELL_MS
+
+
+def _sums(values: Any, group: Ints) -> Ints:
+    return np.bincount(group, weights=values).astype(np.int64)
+
+
+def replace(node_id: int, start_ms: int, end_ms: int, told: Hours) -> set[int]:
+    """The jobs whose rows changed in the clock hours of [start_ms, end_ms); an hour that differs is written anew."""
+    stored = _stored(node_id, start_ms, end_ms)
+    changed = [hour for hour in sorted(stored.keys() | told.keys()) if Counter(stored.get(hour, ())) != Counter(told.get(hour, ()))]
+    for hour in changed:
+        CauseEntry.objects.filter(node_id=node_id, start__gte=from_ms(hour), start__lt=from_ms(hour + HOUR_MS)).delete()
+    fresh = ((node_id, *row[:5], list(row[5]), *row[6:]) for hour in changed for row in told.get(hour, ()))
+    copy_rows("diagnosis_causeentry", ("node_id", *COLUMNS), fresh)
+    return {row[2] for hour in changed for row in (*stored.get(hour, ()), *told.get(hour, ()))}
+
+
+def _stored(node_id: int, start_ms: int, end_ms: int) -> Mapping[int, list[Row]]:
+    hours: Hours = defaultdict(list)
+    found = CauseEntry.objects.filter(node_id=node_id, start__gte=from_ms(start_ms), start__lt=from_ms(end_ms)).values_list(*COLUMNS)
+    for row in found:
+        start: datetime = row[1]
+        hours[to_ms(start) // HOUR_MS * HOUR_MS].append((*row[:5], tuple(row[5]), *row[6:]))
+    return hours
+
+
+def refresh_findings(job_ids: Iterable[int]) -> None:
+    """Findings of these jobs say what their causes say now; what people decided stays."""
+    wanted: Sequence[int] = sorted(job_ids)
+    if wanted:
+        with connection.cursor() as cursor:
+            cursor.execute(_REFRESH_FINDINGS, {"job_ids": list(wanted), "unfit": list(UNFIT)})

@@ -1,0 +1,47 @@
+"""The ledger's five-minute pieces as rows: written with the entries that they are pieces of, read by diagnosis."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from fleetwatch.ledger import cell_states
+from fleetwatch.ledger.cell_states import Table
+from fleetwatch.ledger.models import HourCells
+from fleetwatch.lib.intervals import HOUR_MS, from_ms
+from fleetwatch.telemetry import codec
+
+
+def write(node_id: int, told: Table, hours: Iterable[int], *, start_ms: int, end_ms: int) -> None:
+    """Replaces the pieces of these clock hours within [start_ms, end_ms), in the transaction that writes their entries."""
+    wanted = sorted(hours)
+    fresh = cell_states.by_hour(told) if told else {}
+    whole = [hour for hour in wanted if start_ms <= hour and hour + HOUR_MS <= end_ms]
+    # an hour that a closed month's end cuts keeps the pieces of its other side
+    kept = read([node_id], min(wanted), max(wanted) + HOUR_MS).get(node_id) if len(whole) < len(wanted) else None
+    rows = []
+    for hour in wanted:
+        table = _within(fresh.get(hour), start_ms, end_ms)
+        if hour not in whole and kept is not None:
+            table = cell_states.joined([table, _within(kept, hour, start_ms), _within(kept, max(hour, end_ms), hour + HOUR_MS)])
+        rows.append(HourCells(node_id=node_id, hour=from_ms(hour), payload=codec.pack(table or cell_states.joined([]))))
+    HourCells.objects.bulk_create(rows, update_conflicts=True, unique_fields=["node", "hour"], update_fields=["payload"])
+
+
+def read(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Table]:
+    """Node -> its pieces in the clock hours of [start_ms, end_ms), sorted by start, GPU and job; a node without any is left out."""
+    found: dict[int, list[Table | None]] = {}
+    rows = HourCells.objects.filter(node_id__in=node_ids, hour__gte=from_ms(start_ms), hour__lt=from_ms(end_ms)).order_by("node_id", "hour")
+    for node_id, payload in rows.values_list("node_id", "payload"):
+        found.setdefault(node_id, []).append(codec.unpack(bytes(payload)))
+    return {node_id: cell_states.joined(tables) for node_id, tables in found.items()}
+
+
+def forget(before: datetime) -> int:
+    """How many hours of pieces were deleted: of hours whose windows are gone nothing is diagnosed any more."""
+    return HourCells.objects.filter(hour__lt=before).delete()[0]
+
+
+def _within(table: Table | None, start_ms: int, end_ms: int) -> Table | None:
+    if table is None:
+        return None
+    inside = (table["start_ms"] >= start_ms) & (table["start_ms"] < end_ms)
+    return {name: values[inside] for name, values in table.items()}

@@ -1,0 +1,182 @@
+"""From posted hours to causes and findings, through the real door and the real ledger."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models import F, Sum
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fleetwatch.accounts.models import Organisation
+from fleetwatch.diagnosis import services
+from fleetwatch.diagnosis.models import CauseEntry, Finding
+from fleetwatch.ledger.models import Entry
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from tests.ledger.fleet import BUSY, EMPTY, HALF, NOW, QUIET, START, T0, Sender, a_job, held, post
+
+pytestmark = pytest.mark.django_db
+
+WASTE = {
+    "idle": ("idle_certain_ms", "idle_probable_ms"),
+    "stalled": ("stalled_probable_ms", "stalled_potential_ms"),
+    "underused": ("underused_ms",),
+}
+
+
+def diagnosed(*mappings, now=NOW) -> dict[str, int]:
+    """Stores, posts and diagnoses."""
+    post(*mappings, now=now)
+    return services.diagnose(now, 1000)
+
+
+def by_cause(**which) -> dict[str, int]:
+    """Cause -> held milliseconds."""
+    rows = CauseEntry.objects.filter(**which).values_list("cause").annotate(Sum("held_ms"))
+    return dict(rows.order_by("cause"))
+
+
+def an_idle_hour(sender: Sender, start_ms: int = T0):
+    return sender.batch(start_ms, *[QUIET] * 60, jobs=[a_job()], allocations=[held(start=start_ms)])
+
+
+def test_an_idle_job_with_a_process_is_held_for_nothing_and_becomes_a_finding():
+    diagnosed(an_idle_hour(Sender()))
+
+    assert by_cause() == {"idle_held": HOUR_MS}
+    finding = Finding.objects.get()
+    assert (finding.cause, finding.job.key) == ("idle_held", "slurm/della/7")
+    assert (finding.first_ms, finding.last_ms) == (T0, T0 + HOUR_MS)
+
+
+def test_an_idle_job_without_a_process_was_never_started():
+    sender = Sender()
+    diagnosed(sender.batch(T0, *[EMPTY] * 60, jobs=[a_job()], allocations=[held()]))
+
+    assert by_cause() == {"allocated_no_process": HOUR_MS}
+
+
+def test_savings_are_never_more_than_what_was_wasted():
+    diagnosed(an_idle_hour(Sender()))
+
+    entry = CauseEntry.objects.get()
+    assert entry.idle_certain_ms == HOUR_MS
+    assert (entry.low_ms, entry.high_ms) == (HOUR_MS * 9 // 10, HOUR_MS)
+
+
+def test_time_that_nobody_holds_has_no_cause():
+    diagnosed(Sender().batch(T0, *[EMPTY] * 60))
+
+    assert by_cause() == {}
+
+
+def test_what_nobody_saw_is_no_telemetry_and_no_finding():
+    sender = Sender()
+    seen = sender.batch(T0, *[BUSY] * 5, *[None] * 54, BUSY, jobs=[a_job()], allocations=[held()])
+
+    diagnosed(seen)
+
+    # eleven cells: of the last one minute was seen, which is not enough
+    assert by_cause()["no_telemetry"] == 55 * 60_000
+    assert not Finding.objects.exists()
+
+
+def test_twice_changes_nothing_and_finds_nothing_to_do():
+    diagnosed(an_idle_hour(Sender()))
+    before = list(CauseEntry.objects.values_list("pk", "cause", "held_ms"))
+
+    did = services.diagnose(NOW, 1000)
+
+    assert did == {"hours": 0, "jobs": 0}
+    assert list(CauseEntry.objects.values_list("pk", "cause", "held_ms")) == before
+
+
+def test_late_windows_change_the_causes_of_the_hours_they_touch():
+    sender = Sender()
+    diagnosed(sender.batch(T0, *[QUIET] * 60, jobs=[a_job()], allocations=[held(end=T0 + 2 * HOUR_MS)]))
+    assert by_cause() == {"idle_held": HOUR_MS}
+
+    more = Sender(boot_id="boot-2").batch(T0, *[BUSY] * 60, window_s=60, jobs=[a_job()], allocations=[held(end=T0 + 2 * HOUR_MS)])
+    diagnosed(more | {"boot_start_ms": T0 - 60_000})
+
+    assert by_cause() == {"busy": HOUR_MS}
+    assert not Finding.objects.exists()
+
+
+def test_a_finding_that_somebody_spoke_of_stays_when_its_cause_is_gone():
+    sender = Sender()
+    diagnosed(an_idle_hour(sender))
+    Finding.objects.get().said.create(kind="confirmed", at=NOW)
+
+    more = Sender(boot_id="boot-2").batch(T0, *[BUSY] * 60, jobs=[a_job()], allocations=[held()])
+    diagnosed(more | {"boot_start_ms": T0 - 60_000})
+
+    assert Finding.objects.count() == 1
+
+
+def test_gpus_of_a_job_on_two_nodes_are_judged_together():
+    says = {"n1": BUSY, "n2": QUIET}
+    job = a_job()
+    for node, said in says.items():
+        post(Sender(node).batch(T0, *[said] * 60, jobs=[job], allocations=[held()]))
+
+    services.diagnose(NOW, 1000)
+
+    # a quiet GPU of a job whose other GPU works is no idle job: it is a GPU that the job does not use
+    assert by_cause(node__name="n2") == {"partial_idle": HOUR_MS}
+    assert "partial_idle" not in by_cause(node__name="n1")
+
+
+def test_a_limit_leaves_the_rest_for_the_next_run():
+    sender = Sender()
+    post(sender.batch(T0, *[QUIET] * 120, jobs=[a_job()], allocations=[held(end=T0 + 2 * HOUR_MS)]))
+
+    assert services.diagnose(NOW, 1)["hours"] == 1
+    assert services.diagnose(NOW, 10)["hours"] == 1
+    assert by_cause() == {"idle_held": 2 * HOUR_MS}
+
+
+def test_cells_are_forgotten_after_two_days_and_made_again_when_needed():
+    diagnosed(an_idle_hour(Sender()))
+
+    assert services.forget_cells(START + timedelta(days=2)) == 0
+    assert services.forget_cells(START + timedelta(days=2, milliseconds=1)) == 1
+
+    post(Sender(sequence=9).batch(T0 + HOUR_MS, *[QUIET] * 60, jobs=[a_job()], allocations=[held()]))
+    services.diagnose(NOW, 1000)
+    assert by_cause() == {"idle_held": 2 * HOUR_MS}
+
+
+said = st.sampled_from([QUIET, BUSY, HALF, EMPTY, None])
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(said, min_size=20, max_size=100), st.sampled_from(["batch", "interactive", "service"]), st.integers(0, 50))
+def test_causes_sum_to_the_ledgers_waste_whatever_happens(says, kind, begins):
+    CauseEntry.objects.all().delete()
+    Entry.objects.all().delete()
+    node = f"n{abs(hash((tuple(map(str, says)), kind, begins))) % 10**9}"
+    sender = Sender(node)
+    post(sender.batch(T0, *says, jobs=[a_job(kind=kind)], allocations=[held(start=T0 + begins * 60_000)]))
+
+    services.diagnose(NOW, 1000)
+
+    for state, columns in WASTE.items():
+        entries = Entry.objects.filter(node__name=node, state=state).aggregate(ms=Sum("gpu_ms"))["ms"] or 0
+        causes = CauseEntry.objects.filter(node__name=node).aggregate(**{name: Sum(name) for name in columns})
+        assert sum(value or 0 for value in causes.values()) == entries, state
+    allocated = Entry.objects.filter(node__name=node, job__isnull=False).aggregate(ms=Sum("gpu_ms"))["ms"] or 0
+    assert (CauseEntry.objects.filter(node__name=node).aggregate(ms=Sum("held_ms"))["ms"] or 0) == allocated
+    wasted = F("idle_certain_ms") + F("idle_probable_ms") + F("stalled_probable_ms") + F("stalled_potential_ms") + F("underused_ms")
+    assert not CauseEntry.objects.filter(high_ms__gt=wasted).exists()
+
+
+def test_an_organisations_midnight_within_an_hour_cuts_causes_too():
+    Organisation.objects.update_or_create(pk=1, defaults={"time_zone": "Asia/Kolkata"})
+    start = to_ms(START.replace(hour=18))
+    sender = Sender()
+    diagnosed(an_idle_hour(sender, start), now=START + timedelta(hours=20))
+
+    assert [(row.start.hour, row.start.minute, row.held_ms) for row in CauseEntry.objects.order_by("start")] == [
+        (18, 0, HOUR_MS // 2),
+        (18, 30, HOUR_MS // 2),
+    ]
