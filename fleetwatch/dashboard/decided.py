@@ -1,7 +1,7 @@
 """Windows that the same rule decided, put together for people: a line per rule, and in it the stretches of time. Pure.
 
-Two windows are decided alike when the words of their rules differ in measured numbers alone; what
-the numbers ranged over is shown in their place.
+Two windows are decided alike when the words of their rules differ in numbers and times of day alone; what
+these ranged over is shown in their place.
 """
 
 import re
@@ -12,8 +12,8 @@ from itertools import groupby
 
 from fleetwatch.ledger.explain import Stretch
 
-# a number by itself: not a part of a name (xid_79) or of a time (08:10:20), which tell runs apart
-_NUMBER = re.compile(r"(?<![\w:.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w:])")
+# a time of day (08:10:20), or a number by itself: not a part of a name (xid_79)
+_VALUE = re.compile(r"\d\d:\d\d:\d\d|(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
 MAX_STRETCHES = 100  # shown of one rule
 
 Words = tuple[str, ...]
@@ -92,19 +92,27 @@ def _decided_by(one: Stretch) -> tuple[object, ...]:
 
 
 def _template(rule: Iterable[str]) -> Words:
-    return tuple(_NUMBER.sub("#", words) for words in rule)
+    return tuple(_VALUE.sub("#", words) for words in rule)
 
 
 def _ranged(sentences: Sequence[str]) -> str:
-    """One sentence for all: where their numbers differ, the smallest to the largest."""
-    numbers = zip(*(_NUMBER.findall(words) for words in sentences), strict=True)
-    texts = iter([_range(several) for several in numbers])
-    return _NUMBER.sub(lambda _: next(texts), sentences[0])
+    """One sentence for all: where their numbers or times differ, the smallest to the largest."""
+    values = zip(*(_VALUE.findall(words) for words in sentences), strict=True)
+    texts = iter([_range(several) for several in values])
+    return _VALUE.sub(lambda _: next(texts), sentences[0])
 
 
 def _range(several: Sequence[str]) -> str:
-    low, high = min(several, key=float), max(several, key=float)
-    return low if float(low) == float(high) else f"{low} to {high}"
+    low, high = min(several, key=_size), max(several, key=_size)
+    return low if _size(low) == _size(high) else f"{low} to {high}"
+
+
+def _size(text: str) -> float:
+    """A number, or a time of day in seconds."""
+    if ":" not in text:
+        return float(text)
+    hours, minutes, seconds = map(int, text.split(":"))
+    return hours * 3600 + minutes * 60 + seconds
 
 
 def _ranges(several: Sequence[Stretch]) -> dict[str, tuple[float, float]] | None:

@@ -28,8 +28,10 @@ def test_times_of_one_rule_that_another_interrupts_stand_apart_in_its_line():
     assert quiet.times == [Time(W, 2 * W, 1)]
 
 
-def test_runs_that_begin_at_other_times_and_other_names_are_other_rules():
-    assert len(by_rule([window(0, "in a run since 08:10:20"), window(1, "in a run since 08:30:00")])) == 2
+def test_runs_that_begin_at_other_times_are_one_line_and_other_names_are_other_rules():
+    [line] = by_rule([window(0, "in a run since 08:30:00 of 50 s"), window(1, "in a run since 08:10:20 of 50 s")])
+
+    assert line.rule == ["in a run since 08:10:20 to 08:30:00 of 50 s"]
     assert len(by_rule([window(0, "xid_79 was told"), window(1, "xid_48 was told")])) == 2
 
 
