@@ -142,7 +142,8 @@ def _gpu_ids(bodies: Sequence[Body], positions: NDArray[np.int64], counts: list[
         offsets[text] = len(ids)
         ids.extend(gpu_ids[text])
     firsts = np.array([offsets[bytes(body.said.gpus)] for body in bodies], dtype=np.int64)
-    return np.array(ids, dtype=np.int64)[np.repeat(firsts, counts) + positions]
+    found: NDArray[np.int64] = np.array(ids, dtype=np.int64)[np.repeat(firsts, counts) + positions]
+    return found
 
 
 def _dead_processes(bodies: Sequence[Body], positions: NDArray[np.int64], counts: list[int]) -> NDArray[np.float64]:

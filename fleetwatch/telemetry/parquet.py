@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
@@ -44,6 +45,6 @@ def _table(portion: Portion, schema: pa.Schema) -> pa.Table:
         "start": columns["start_ms"],
         "end": columns["end_ms"],
         "boot_start": columns["boot_start_ms"],
-        "observed_s": columns["observed_ms"] / 1000,
+        "observed_s": np.asarray(columns["observed_ms"]) / 1000,
     }
     return pa.table([pa.array(given[field.name], type=field.type, from_pandas=True) for field in schema], schema=schema)

@@ -14,8 +14,9 @@ from fleetwatch.lib.batched import integers
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import chunks, hot, matrices, retention, rows
+from fleetwatch.telemetry.bodies import Row
 from fleetwatch.telemetry.cells import CELL_MS
-from fleetwatch.telemetry.chunks import HOUR, Packed
+from fleetwatch.telemetry.chunks import Packed
 from fleetwatch.telemetry.locks import SEALING, try_node_locks
 from fleetwatch.telemetry.tables import Table, started_in, taken
 
@@ -23,6 +24,7 @@ log = structlog.get_logger()
 
 MARKS = read_statement(Path(__file__).parent / "sql" / "marks_of_hours.sql")
 
+HOUR = chunks.HOUR
 # Agents flush each 30 to 60 s and retry: most of an hour is there by then. What comes later merges in again.
 GRACE = timedelta(minutes=10)
 # (Node, hour) of one transaction: bounds its memory (a day of 8 GPUs is about 30 MB) and what a kill undoes.
@@ -104,11 +106,11 @@ def _delete(marks: Sequence[_Mark]) -> None:
         cursor.execute("DELETE FROM telemetry_sealmark WHERE id = ANY(%s::bigint[])", [integers(mark.pk for mark in marks)])
 
 
-def _write(hours: set[tuple[int, datetime]], found: Sequence[hot.Row]) -> list[Packed]:
+def _write(hours: set[tuple[int, datetime]], found: Sequence[Row]) -> list[Packed]:
     """The chunks of these hours, written anew from the chunks there are and the batches found; their cells too."""
     if not hours:
         return []
-    batches: dict[int, list[hot.Row]] = {node_id: [] for node_id, _ in hours}
+    batches: dict[int, list[Row]] = {node_id: [] for node_id, _ in hours}
     for row in found:
         batches[row.node_id].append(row)
     fresh = dict(zip(batches, hot.decode_each(batches.values(), None), strict=True))

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, cast
 
 from django.core.management.base import BaseCommand, CommandParser
 
@@ -59,7 +59,7 @@ class Command(BaseCommand):
     def _opened(self, output: str) -> Iterator[IO[str]]:
         try:
             if output == "-":
-                yield self.stdout._out  # the stream itself: OutputWrapper ends every write with a line break
+                yield cast(IO[str], self.stdout._out)  # the stream itself: OutputWrapper ends every write with a line break
             else:
                 with Path(output).open("w", encoding="utf-8", newline="") as out:
                     yield out
