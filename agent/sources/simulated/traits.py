@@ -11,6 +11,7 @@ NEVER_S = 1e9
 NO_PAUSES_S = 1e9
 WARMING_UP = Level(power=(0.07, 0.09))
 WARMUP_LOAD = Load(cpu=(0.06, 0.15), main_thread=(0.5, 1.0), read_mib_s=(100, 600), io_stall=(0.15, 0.40))
+SATURATED, HARDLY_WAITS = 0.93, 0.90
 MAX_MEMORY = 0.985  # the rest is context and fragments
 BUSY, CULPRIT, IDLE = "busy", "culprit", "idle"  # roles of a job's ranks
 HIGH, LOW, PAUSE, ONSET, WARMUP = range(5)  # places in every tuple of levels, loads and shares
@@ -102,10 +103,18 @@ class Draw:
         return min(drawn, most)
 
     def ratio(self, low_high: Range) -> float:
-        """As value, at most 1. A range from 0.96 on is a saturated signal and keeps its place: a resident kernel reads 100 %."""
-        if low_high[0] >= 0.96:
+        """As value, at most 1. A saturated signal keeps its place: a resident kernel reads 100 %, a loader short of cores uses all."""
+        if low_high[0] >= SATURATED:
             return self._rng.uniform(*low_high)
         return self.value(low_high, most=1.0)
+
+    def duty(self, low_high: Range) -> float:
+        """The part of a period at `high`, at most 0.97; of a job that hardly ever waits it is the waiting that varies."""
+        if low_high == (1.0, 1.0):
+            return 1.0
+        if low_high[0] >= HARDLY_WAITS:
+            return 1.0 - self.value((1.0 - low_high[1], 1.0 - low_high[0]))
+        return self.value(low_high, most=0.97)
 
     def whole(self, low_high: Range) -> int:
         """A whole number of the range, the same with any spread."""
@@ -140,7 +149,7 @@ def draw_traits(kind: Archetype, seed: str, *, ranks: int, spread: float = 0.0) 
         culprit=draw.level(kind.culprit) if kind.culprit else None,
         culprit_rank=int(draw.chance() * ranks),
         period_s=draw.value(kind.period_s),
-        duty=1.0 if kind.duty == (1.0, 1.0) else draw.value(kind.duty, most=0.97),
+        duty=draw.duty(kind.duty),
         jitter=draw.value(kind.jitter),
         warmup_s=draw.value(kind.warmup_s),
         pause_every_s=draw.value(kind.pause_every_s) if kind.pause_every_s else NO_PAUSES_S,
