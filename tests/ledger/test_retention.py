@@ -30,7 +30,7 @@ def test_hours_just_older_than_the_retention_go_and_the_rest_stays(gpu):
 
     did = retention.apply(NOW)
 
-    assert did == {"entries": 2, "runs": 2, "adjustments": 0}
+    assert did == {"entries": 2, "runs": 2, "adjustments": 0, "hour_cells": 0}
     assert list(Entry.objects.order_by("start").values_list("start", flat=True)) == [HORIZON, HORIZON + timedelta(hours=1)]
     assert list(Run.objects.order_by("start_ms").values_list("start_ms", flat=True)) == [to_ms(HORIZON), to_ms(HORIZON) + 3_600_000]
 
@@ -39,7 +39,7 @@ def test_twice_is_once(gpu):
     post(gpu, HORIZON - timedelta(hours=1))
     retention.apply(NOW)
 
-    assert retention.apply(NOW) == {"entries": 0, "runs": 0, "adjustments": 0}
+    assert retention.apply(NOW) == {"entries": 0, "runs": 0, "adjustments": 0, "hour_cells": 0}
 
 
 def test_an_adjustment_goes_with_the_month_in_which_it_was_booked(gpu):
