@@ -132,6 +132,13 @@ def parse(mapping: Any) -> Batch:
     if top.get("gpus") is None:
         raise WireError("gpus", "gpus is required")
     _distinct("gpus", [gpu["uuid"] for gpu in gpus])
+    windows = _windows(top.get("windows"), window_s=window_s, gpu_count=len(gpus))
+    labels = _labels("node_labels", top.get("node_labels"))
+    return parse_rest(top, gpus=gpus, windows=windows, host=_host(top.get("host")), node_labels=labels)
+
+
+def parse_rest(top: Item, *, gpus: List[Item], windows: Columns, host: Columns, node_labels: Item) -> Batch:
+    """The batch in a decoded JSON object of which these parts, version and window_s were checked already. Raises WireError."""
     jobs = _items("jobs", top.get("jobs"), _job)
     _distinct("jobs", [job["key"] for job in jobs])
     positions = {"gpu": len(gpus), "job": len(jobs)}
@@ -140,13 +147,13 @@ def parse(mapping: Any) -> Batch:
         boot_id=_text("boot_id", top.get("boot_id"), 128, required=True),
         boot_start_ms=_integer("boot_start_ms", top.get("boot_start_ms"), 0, MAX_TIME_MS),
         sequence=_integer("sequence", top.get("sequence"), 0, MAX_SEQUENCE),
-        window_s=window_s,
+        window_s=top["window_s"],
         gpus=gpus,
-        windows=_windows(top.get("windows"), window_s=window_s, gpu_count=len(gpus)),
+        windows=windows,
         agent=_agent(top.get("agent")),
-        node_labels=_labels("node_labels", top.get("node_labels")),
+        node_labels=node_labels,
         sources=_items("sources", top.get("sources"), _source),
-        host=_host(top.get("host")),
+        host=host,
         jobs=jobs,
         allocations=_items("allocations", top.get("allocations"), _allocation, positions),
         processes=_items("processes", top.get("processes"), _process, positions),

@@ -16,7 +16,7 @@ from fleetwatch.ingest import tokens
 from fleetwatch.ingest.services import is_quarantined, store_reports, touch_jobs_of_new_kind
 from fleetwatch.ingest.steady import Facts
 from fleetwatch.inventory import steady as inventory
-from fleetwatch.inventory.extents import newest_ms, windows_by_gpu
+from fleetwatch.inventory.extents import newest_ms, oldest_ms, windows_by_gpu
 from fleetwatch.inventory.steady import Continued, Extent, Lived, UnsteadyError
 from fleetwatch.jobs import services as jobs
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
@@ -58,10 +58,11 @@ class Arrived:
 
 def arrived(known: Known, batch: Batch, packed: bytes, *, received_at: datetime, is_use_due: bool) -> Arrived | None:
     """The batch as a group takes it; None when it does more than continue: events, a wrong clock, hours that are final."""
-    start_ms, end_ms, newest = batch.start_ms, batch.end_ms, newest_ms(batch, offset_ms=0)
-    if start_ms is None or end_ms is None or newest is None or batch.events:
+    start_ms, end_ms = batch.start_ms, batch.end_ms
+    newest, oldest = newest_ms(batch, offset_ms=0), oldest_ms(batch, offset_ms=0)
+    if start_ms is None or end_ms is None or newest is None or oldest is None or batch.events:
         return None
-    if is_quarantined(batch, offset_ms=0, received_at=received_at) or min(_starts(batch)) < to_ms(retention.horizon(received_at)):
+    if is_quarantined(batch, offset_ms=0, received_at=received_at) or oldest < to_ms(retention.horizon(received_at)):
         return None
     return Arrived(known, batch, packed, received_at, start_ms, end_ms, newest, is_use_due)
 
@@ -167,5 +168,5 @@ def _appended(one: Arrived) -> Appended:
     )
 
 
-def _starts(batch: Batch) -> list[int]:
-    return [*batch.windows["start_ms"], *batch.host.get("start_ms", [])]
+def _starts(batch: Batch) -> set[int]:
+    return {*batch.windows["start_ms"], *batch.host.get("start_ms", ())}

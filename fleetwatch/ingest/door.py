@@ -8,6 +8,7 @@ view is the reference and gives every refusal. From what the view stored the doo
 import hashlib
 import io
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +16,7 @@ import msgspec
 from django.db import Error, connection
 from django.utils import timezone
 
-from agent.wire import MAX_BYTES, WireError
+from agent.wire import WireError
 from fleetwatch.ingest import answers, learning, steady
 from fleetwatch.ingest.body import TooLargeError, expand
 from fleetwatch.ingest.continued import Arrived, Known, arrived, store_together
@@ -32,9 +33,21 @@ Application = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 PATH = "/api/v1/batches"
 # Of one transaction: it holds its nodes' rows for some milliseconds.
-MAX_GROUP = 32
+MAX_GROUP = 64
+# Bytes of a body as sent; a minute of eight GPUs is 3 kB. What is larger (the rest of an outage) keeps no group waiting.
+MAX_PACKED = 262_144
 # Nodes that a process remembers, about 5 kB each; a process that meets more begins anew.
 MAX_KNOWN = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """The body of a known sender's request, as it came."""
+
+    known: Known
+    packed: bytes
+    received_at: datetime
+    is_use_due: bool  # of the token: to be noted
 
 
 class Door:
@@ -44,18 +57,18 @@ class Door:
         self._django = django
         self._known: dict[bytes, Known] = {}
         self._noted: dict[int, datetime] = {}  # token id -> when its use was last noted
-        self._groups: Groups[Arrived, bool] = Groups(_store, limit=MAX_GROUP)
+        self._groups: Groups[Offered, int] = Groups(_store, limit=MAX_GROUP)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         if environ["PATH_INFO"] != PATH or environ["REQUEST_METHOD"] != "POST":
             return self._django(environ, start_response)
         key = _key(environ)
-        batch = self._arrived(environ, self._known.get(key))
-        if batch is None or not self._groups.store(batch):
+        offered = self._offered(environ, self._known.get(key))
+        windows = self._groups.store(offered) if offered else None
+        if not (offered and windows):
             return self._long_way(environ, start_response, key)
-        if batch.is_use_due:
-            self._noted[batch.known.token_id] = batch.received_at
-        windows = len(batch.batch.windows["start_ms"])
+        if offered.is_use_due:
+            self._noted[offered.known.token_id] = offered.received_at
         received.count(batches=1, windows=windows)
         answer = msgspec.json.encode(answers.accepted(stored=windows, duplicate=0))
         start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(answer)))])
@@ -71,22 +84,16 @@ class Door:
             self._noted.setdefault(known.token_id, lesson.used_at)
         return answer
 
-    def _arrived(self, environ: Environ, known: Known | None) -> Arrived | None:
-        """The batch, when it comes from a known sender and only continues; its body stays there to be read again."""
+    def _offered(self, environ: Environ, known: Known | None) -> Offered | None:
+        """What a known sender brings in the usual form; its body stays there to be read again."""
         now = timezone.now()
         length = environ.get("CONTENT_LENGTH") or ""
-        if known is None or not (_is_usual(environ, now) and length.isdigit() and int(length) <= MAX_BYTES):
+        if known is None or not (_is_usual(environ, now) and length.isdigit() and int(length) <= MAX_PACKED):
             return None
         packed = environ["wsgi.input"].read(int(length))
         environ["wsgi.input"] = io.BytesIO(packed)
-        try:
-            batch = steady.read(expand(packed, "gzip"), known.facts)
-        except (TooLargeError, WireError):
-            return None
-        if batch is None:
-            return None
         noted = self._noted.get(known.token_id)
-        return arrived(known, batch, packed, received_at=now, is_use_due=noted is None or now - noted >= USE_NOTED_EVERY)
+        return Offered(known, packed, now, is_use_due=noted is None or now - noted >= USE_NOTED_EVERY)
 
 
 def _key(environ: Environ) -> bytes:
@@ -104,7 +111,30 @@ def _is_usual(environ: Environ, now: datetime) -> bool:
     return is_right and "HTTP_TRANSFER_ENCODING" not in environ
 
 
-def _store(group: Sequence[Arrived]) -> list[bool]:
+def _store(group: Sequence[Offered]) -> list[int]:
+    """How many windows of each are stored: 0 = none, it goes the long way.
+
+    One thread reads and stores for all, the others sleep: threads that read side by side only take the interpreter from each other.
+    """
+    batches = [_arrived(one) for one in group]
+    done = iter(_stored([batch for batch in batches if batch is not None]))
+    return [len(batch.batch.windows["start_ms"]) if batch is not None and next(done) else 0 for batch in batches]
+
+
+def _arrived(offered: Offered) -> Arrived | None:
+    """The batch, when it is valid and only continues."""
+    try:
+        batch = steady.read(expand(offered.packed, "gzip"), offered.known.facts)
+    except (TooLargeError, WireError):
+        return None
+    if batch is None:
+        return None
+    return arrived(offered.known, batch, offered.packed, received_at=offered.received_at, is_use_due=offered.is_use_due)
+
+
+def _stored(group: Sequence[Arrived]) -> list[bool]:
+    if not group:
+        return []
     try:
         pressure.look(group[0].received_at)
         return [False] * len(group) if pressure.is_refusing else store_together(group)

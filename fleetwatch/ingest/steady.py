@@ -5,13 +5,13 @@ that `parse` refuses, and knows nothing of how to refuse: for whatever it does n
 recognise it answers None, and the batch goes the long way. Windows and host samples,
 nearly all of a batch, are checked while they are decoded, within limits taken from
 the wire; facts that are byte for byte the known ones were checked when they were
-learned; the rest is given to `parse`.
+learned; the rest is given to `parse_rest`.
 """
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
@@ -22,7 +22,6 @@ from agent.wire import Batch
 
 # One step below what the wire takes: above it a whole number may become a float that is smaller than itself.
 _MOST = math.nextafter(wire.MAX_AMOUNT, 0)
-_NO_WINDOWS: Mapping[str, list[Any]] = {"gpu": [], "start_ms": [], "observed_ms": []}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +58,12 @@ def read(body: bytes, known: Facts) -> Batch | None:
     given = _decoded(body)
     if given is None or not _repeats(given, known) or not _are_windows(given, len(known.uuids)):
         return None
+    gpus = [{"uuid": uuid} for uuid in known.uuids]
+    windows, host = _whole_numbers(given.windows), _host_starts(given.host)
     try:
-        rest = wire.parse(_without_columns(given, known))
+        return wire.parse_rest(msgspec.structs.asdict(given), gpus=gpus, windows=windows, host=host, node_labels={})
     except wire.WireError:
         return None
-    return replace(rest, windows=_whole_numbers(given.windows), host=_host_starts(given.host))
 
 
 def _decoded(body: bytes) -> Any:
@@ -75,7 +75,8 @@ def _decoded(body: bytes) -> Any:
 
 def _repeats(given: Any, known: Facts) -> bool:
     return bool(
-        given.node == known.node
+        given.version == wire.VERSION
+        and given.node == known.node
         and given.boot_id == known.boot_id
         and given.window_s == known.window_s
         and bytes(given.gpus) == known.gpus
@@ -101,25 +102,6 @@ def _is_empty(host: msgspec.Struct) -> bool:
 
 def _are_equally_long(columns: msgspec.Struct) -> bool:
     return len({len(column) for column in msgspec.structs.astuple(columns) if column is not None and column is not UNSET}) == 1
-
-
-def _without_columns(given: Any, known: Facts) -> dict[str, Any]:
-    return {
-        "version": given.version,
-        "node": given.node,
-        "boot_id": given.boot_id,
-        "boot_start_ms": given.boot_start_ms,
-        "sequence": given.sequence,
-        "window_s": given.window_s,
-        "gpus": [{"uuid": uuid} for uuid in known.uuids],
-        "windows": _NO_WINDOWS,
-        "agent": given.agent,
-        "sources": given.sources,
-        "jobs": given.jobs,
-        "allocations": given.allocations,
-        "processes": given.processes,
-        "events": given.events,
-    }
 
 
 def _whole_numbers(windows: Any) -> dict[str, list[Any]]:

@@ -21,17 +21,21 @@ def windows_by_gpu(batch: Batch, *, offset_ms: int, since_ms: int = 0) -> dict[i
 
 def newest_ms(batch: Batch, *, offset_ms: int) -> int | None:
     """The newest window end, host sample end or event; None when the batch holds none of them."""
-    length_ms = batch.window_s * 1000
-    ends = [start_ms + length_ms for start_ms in batch.windows["start_ms"]]
-    ends += [start_ms + length_ms for start_ms in batch.host.get("start_ms", ())]
+    ends = [max(starts) + batch.window_s * 1000 for starts in _starts(batch)]
     ends += [event["at_ms"] for event in batch.events]
     return max(ends) + offset_ms if ends else None
 
 
 def oldest_ms(batch: Batch, *, offset_ms: int) -> int | None:
     """The oldest window, host sample or event; None when the batch holds none of them."""
-    starts = [*batch.windows["start_ms"], *batch.host.get("start_ms", ()), *(event["at_ms"] for event in batch.events)]
-    return min(starts) + offset_ms if starts else None
+    begins = [min(starts) for starts in _starts(batch)]
+    begins += [event["at_ms"] for event in batch.events]
+    return min(begins) + offset_ms if begins else None
+
+
+def _starts(batch: Batch) -> list[list[int]]:
+    """The starts of the windows and of the host samples, where there are any."""
+    return [starts for starts in (batch.windows["start_ms"], batch.host.get("start_ms")) if starts]
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def web(env: Mapping[str, str], listen: Listen) -> Spec:
     """Granian with synchronous WSGI workers."""
     command = (
         sys.executable, "-m", "granian", "--interface", "wsgi", "--host", listen.host, "--port", str(listen.port),
-        "--workers", env.get("FLEETWATCH_WEB_WORKERS", "1"), "--blocking-threads", "16", "--backpressure", "64",
+        "--workers", env.get("FLEETWATCH_WEB_WORKERS", "1"), "--blocking-threads", "64", "--backpressure", "128",
         "--respawn-failed-workers", "--no-ws", "--log-level", "warning",
         "fleetwatch.wsgi:application",
     )  # fmt: skip

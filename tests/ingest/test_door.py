@@ -170,6 +170,35 @@ def test_what_can_not_be_stored_together_is_stored_alone(client, monkeypatch):
     assert Batch.objects.count() == 2
 
 
+def test_a_large_body_keeps_no_group_waiting(client, monkeypatch):
+    bearer, body = token(), pack(step(1))
+    post(client, step(0), bearer=bearer)
+    monkeypatch.setattr(door, "MAX_PACKED", len(body) - 1)
+
+    post(client, body, bearer=bearer)
+
+    assert (client.long, client.short) == (2, 0)
+
+
+def test_of_a_group_only_what_is_valid_and_continues_is_stored(client):
+    bearers = {node: token(node) for node in ("n1", "n2", "n3")}
+    for node, bearer in bearers.items():
+        post(client, step(0, node=node, gpus=[gpu(f"GPU-{node}")]), bearer=bearer)
+    known = {known.facts.node: known for known in client.door._known.values()}
+    bodies = [
+        ("n1", pack(step(1, node="n1", gpus=[gpu("GPU-n1")]))),
+        ("n2", b"no gzip"),
+        ("n1", pack(step(2, node="n1", gpus=[gpu("GPU-n1")]))),
+        ("n3", pack(step(1, node="n3", gpus=[gpu("GPU-n3", power_limit_w=1.0)]))),
+        ("n2", pack(step(1, node="n2", gpus=[gpu("GPU-n2")], count=3))),
+    ]
+
+    stored = door._store([door.Offered(known[node], body, NOW, is_use_due=False) for node, body in bodies])
+
+    assert stored == [6, 0, 0, 0, 3]
+    assert Batch.objects.count() == 5
+
+
 def test_a_door_that_knows_too_many_begins_anew(client, monkeypatch):
     monkeypatch.setattr(door, "MAX_KNOWN", 1)
     one, two = token("n1"), token("n2")
