@@ -11,6 +11,8 @@ from fleetwatch.demo.fleet import GPUS, nodes
 from fleetwatch.demo.truth import Truth, truth_between
 from fleetwatch.lib.intervals import to_ms
 
+MAX_DAYS = 90
+
 
 class Command(BaseCommand):
     """Prints a row per GPU, job and cause of the given time."""
@@ -24,10 +26,12 @@ class Command(BaseCommand):
         parser.add_argument("--gpus", type=int, default=GPUS, help="simulated GPUs, eight to a node (default %(default)s)")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Raises CommandError for what is no time."""
+        """Raises CommandError for what is no time, and for more than can be looked at."""
         start_ms, end_ms = _time(options["start"]), _time(options["end"])
         if start_ms >= end_ms:
             raise CommandError("--from must be before --to")
+        if end_ms - start_ms > MAX_DAYS * 86_400_000 or not 1 <= options["gpus"] <= 1024:
+            raise CommandError(f"--from to --to is {MAX_DAYS} days at most, --gpus is 1 to 1024")
         writer = csv.writer(self.stdout, lineterminator="\n")
         writer.writerow([field.name for field in fields(Truth)])
         for member in nodes(options["gpus"]):
