@@ -67,7 +67,7 @@ def moved(owner: str, before: Held, after: Held) -> list[Move]:
         for origin, target, gpu_ms, usd in _flows(before.get(job, {}), after.get(job, {})):
             jobs, known_ms, known_usd = sums[origin, target]
             sums[origin, target] = (jobs + 1, known_ms + gpu_ms, known_usd + usd)
-    moves = [Move(owner, *lines, *amounts) for lines, amounts in sums.items()]
+    moves = [Move(owner, origin, target, jobs, gpu_ms, usd) for (origin, target), (jobs, gpu_ms, usd) in sums.items()]
     return sorted(moves, key=lambda move: (-move.gpu_ms, move.origin, move.target))
 
 

@@ -60,7 +60,9 @@ def _spend(params: Params, period: Period) -> Chart:
 
 def _scope(params: Params) -> Scope:
     """The subject that the parameters name; a parameter that is missing or empty narrows nothing."""
-    return Scope(**{name: params.get(name) or None for name in ("node", "gpu", "job", "user", "team", "project", "cost_centre")})
+    node, gpu, job, user = (params.get(name) or None for name in ("node", "gpu", "job", "user"))
+    team, project, cost_centre = (params.get(name) or None for name in ("team", "project", "cost_centre"))
+    return Scope(node=node, gpu=gpu, job=job, user=user, team=team, project=project, cost_centre=cost_centre)
 
 
 def _fleet(params: Params, period: Period) -> Chart:

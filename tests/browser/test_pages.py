@@ -32,6 +32,7 @@ PAGES = {
     "rates-calculator": "/settings/rates/calculator?server_usd=250000&gpus_per_server=8&years=4&gpu_w=600&host_w=1500&pue=1.3"
     "&usd_per_kwh=0.12&rack_usd_per_month=900&network_usd_per_month=300&staff_usd_per_month=500",
     "rates-import": "/settings/rates/import",
+    "mappings": "/settings/mappings",
     "search": "/search?q=train",
     "definitions": "/docs/states",
     "api-docs": "/api/v1/docs",

@@ -78,4 +78,5 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
 
 
 def _scope(params: Mapping[str, str]) -> Scope:
-    return Scope(**{name: params.get(name) or None for name in ("user", "team", "project", "cost_centre", "node")})
+    user, team, project, cost_centre, node = (params.get(name) or None for name in ("user", "team", "project", "cost_centre", "node"))
+    return Scope(user=user, team=team, project=project, cost_centre=cost_centre, node=node)

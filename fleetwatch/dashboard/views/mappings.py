@@ -86,8 +86,9 @@ def _change(asked: Asked) -> Change:
 
 def _addition(asked: Asked) -> Change:
     label, value = mapping.read_label(asked.text("label"))
-    asks = Conditions(*(asked.text(name) for name in ASKS[:-1]), label, value)
-    gives = Gives(*(asked.text(name) for name in mapping.GIVES))
+    user, account, namespace, partition = (asked.text(name) for name in ASKS[:-1])
+    asks = Conditions(user, account, namespace, partition, label, value)
+    gives = Gives(asked.text("team"), asked.text("project"), asked.text("cost_centre"))
     priority = asked.number("priority", low=mapping.FIRST, high=mapping.LAST) if asked.text("priority") else mapping.USUAL
     since = read_since(asked.text("valid_from"), asked.now)
     until = read_since(asked.text("valid_to"), asked.now) if asked.text("valid_to") else None
