@@ -125,11 +125,14 @@ def _overdue_before(now: datetime) -> datetime:
 
 
 def _sizes() -> tuple[int, int, int]:
-    """(partitions, bytes of them, bytes of chunks), on disk with indexes."""
+    """(partitions, bytes of them, bytes of chunks), on disk with indexes.
+
+    One that is being detached is left out: to measure it is to wait for whoever detaches it.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*), coalesce(sum(pg_total_relation_size(inhrelid)), 0)::bigint, pg_total_relation_size('telemetry_chunk')"
-            " FROM pg_inherits WHERE inhparent = 'telemetry_batch'::regclass"
+            " FROM pg_inherits WHERE inhparent = 'telemetry_batch'::regclass AND NOT inhdetachpending"
         )
         partitions, hot_bytes, chunk_bytes = cursor.fetchone()
     return int(partitions), int(hot_bytes), int(chunk_bytes)

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import connection, transaction
 
-from fleetwatch.telemetry import partitions, seal
+from fleetwatch.telemetry import partitions, seal, selectors
 from fleetwatch.telemetry.models import Batch, SealMark
 from fleetwatch.telemetry.partitions import Partition
 from tests.telemetry.factories import HOUR, make_node, store
@@ -123,6 +123,16 @@ def test_a_half_detached_partition_is_finished_by_the_next_run():
 
     assert not partitions._children(pending=True)
     assert partitions._detached() == []
+
+
+def test_a_partition_that_is_being_detached_is_not_measured():
+    stored_and_sealed()
+    with transaction.atomic():
+        Batch.objects.count()
+        in_another_connection(lambda: partitions.drop_sealed(DROPPABLE)).result(timeout=20)
+
+    assert selectors.depth(DROPPABLE).partitions == 0
+    partitions.drop_sealed(DROPPABLE)
 
 
 def test_a_detached_table_that_nobody_dropped_is_dropped_by_the_next_run():
