@@ -1,6 +1,6 @@
 """How near the demo's fleet is to a real one: its distributions beside AcmeTrace's.
 
-`FLEETWATCH_EXTERNAL_DATA=... python -m benchmarks.bench_calibration`: reads acme_cdf/ there (InternLM/AcmeTrace, CC-BY-4.0: two
+With FLEETWATCH_EXTERNAL_DATA it reads acme_cdf/ there (InternLM/AcmeTrace, CC-BY-4.0: two
 clusters of A100-80 GB, read each 15 s). The demo's default schedule is drawn on A100 cards in 10 s windows, some hours of each node.
 Distance: Wasserstein-1 (mean difference of the quantiles, in the series' unit) and Kolmogorov-Smirnov (largest difference of the CDFs).
 """
@@ -8,7 +8,6 @@ Distance: Wasserstein-1 (mean difference of the quantiles, in the series' unit) 
 import csv
 import os
 import random
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from agent.sources.simulated.card import card
 from agent.sources.simulated.hardware import HARDWARE
 from agent.sources.simulated.schedule import jobs_between
 from agent.sources.simulated.spec import parse_spec
+from benchmarks.tables import Size, Table
 from fleetwatch.demo.columns import draw
 from fleetwatch.demo.fleet import nodes
 from fleetwatch.demo.tracks import whole
@@ -91,14 +91,14 @@ def kolmogorov_smirnov(ours: Floats, values: Floats, passed: Floats, *, step: fl
     return float(np.abs(mine - theirs).max())
 
 
-def main() -> int:
-    """Prints the table; 0 also where the recordings are not there."""
+def run(size: Size) -> list[Table]:
+    """How near the demo's fleet is to a real one: its distributions beside AcmeTrace's (nothing where the recordings are not there)."""
     root = Path(os.environ.get("FLEETWATCH_EXTERNAL_DATA", "")) / "acme_cdf"
     if not root.is_dir():
-        print("skipped: FLEETWATCH_EXTERNAL_DATA names no folder with acme_cdf/")
-        return 0
-    print("GPU time by truth: " + ", ".join(f"{truth} {share:.1f} %" for truth, share in shares().most_common()))
-    print(f"{'series':20}{'cluster':9}{'mean':>15}{'median':>15}{'below 0.5':>16}{'W1':>8}{'KS':>7}   (ours / theirs)")
+        return [
+            Table("The demo's fleet beside AcmeTrace", [""], [["not measured: FLEETWATCH_EXTERNAL_DATA names no folder with acme_cdf/"]])
+        ]
+    rows: list[list[str]] = []
     samples = drawn()
     for title, name, column, unit in SERIES:
         ours = samples[column] * unit
@@ -107,12 +107,11 @@ def main() -> int:
             values, passed = read(path)
             theirs = np.interp((np.arange(1000) + 0.5) / 1000, passed, values)
             figures = [(ours.mean(), theirs.mean()), (np.median(ours), np.median(theirs))]
-            zeros = ((ours < 0.5).mean() * 100, (theirs < 0.5).mean() * 100)
-            line = "".join(f"{mine:7.1f} /{other:6.1f}" for mine, other in figures)
+            figures.append(((ours < 0.5).mean() * 100, (theirs < 0.5).mean() * 100))
             distance = wasserstein(ours, values, passed), kolmogorov_smirnov(ours, values, passed, step=10.0 if "W" in title else 1.0)
-            print(f"{title:20}{cluster:9}{line}{zeros[0]:8.1f} /{zeros[1]:5.1f}%{distance[0]:8.1f}{distance[1]:7.2f}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            rows.append(
+                [f"{title}, {cluster}", *(f"{one:.1f} / {other:.1f}" for one, other in figures), f"{distance[0]:.1f}", f"{distance[1]:.2f}"]
+            )
+    told = "GPU time by truth: " + ", ".join(f"{truth} {share:.1f} %" for truth, share in shares().most_common())
+    columns = ["ours / theirs", "mean", "median", "% below 0.5", "Wasserstein-1", "Kolmogorov-Smirnov"]
+    return [Table("The demo's fleet beside AcmeTrace", columns, rows, notes=(told,))]

@@ -16,22 +16,23 @@ from agent import wire
 from benchmarks.servers import Hub, running_hub
 from benchmarks.tables import Cell, Size, Table
 
-NODES, HOURS = 4, 6
+NODES = 4
 BATCH_MS = 30_000
 ROUNDS = 5
+HOURS = {Size.QUICK: 2, Size.FULL: 6}
 
 
 def run(size: Size) -> list[Table]:
     """Sealing, packing and reading back hours of windows, and what a value costs by how many digits it has."""
     with running_hub() as hub:
-        return [measure(hub)]
+        return [measure(hub, HOURS[size])]
 
 
-def measure(hub: Hub) -> Table:
+def measure(hub: Hub, hours: int) -> Table:
     from fleetwatch.telemetry import frames, hot, partitions, seal
 
     start = datetime(2026, 11, 20, tzinfo=UTC)
-    start_ms, end_ms = (int(moment.timestamp() * 1000) for moment in (start, start + timedelta(hours=HOURS)))
+    start_ms, end_ms = (int(moment.timestamp() * 1000) for moment in (start, start + timedelta(hours=hours)))
     partitions.ensure(start)
     stored = [store_hours(number, start_ms, end_ms, full_precision=number % 2 == 1) for number in range(NODES)]
     values = sum(node.values for node in stored)
@@ -41,7 +42,7 @@ def measure(hub: Hub) -> Table:
     wanted = first.values / columns_of(rows[0]) * len(WANTED)
     found = [
         speed("decode hot batches", first.values, timed(lambda: hot.decode(rows, None))),
-        speed(f"read {HOURS} h hot, {len(WANTED)} columns", wanted, timed(lambda: frames.read(first.pk, start_ms, end_ms, WANTED))),
+        speed(f"read {hours} h hot, {len(WANTED)} columns", wanted, timed(lambda: frames.read(first.pk, start_ms, end_ms, WANTED))),
     ]
     before = hub.server_s()
     seal.seal_closed_hours(start + timedelta(days=1), 1_000)
@@ -49,9 +50,9 @@ def measure(hub: Hub) -> Table:
     found += packed_sizes("rounded to the sensors", stored[0::2])
     found += packed_sizes("full doubles", stored[1::2])
     sealed_s = timed(lambda: frames.read(first.pk, start_ms, end_ms, WANTED))
-    found.append(speed(f"read {HOURS} h sealed, {len(WANTED)} columns", wanted, sealed_s))
+    found.append(speed(f"read {hours} h sealed, {len(WANTED)} columns", wanted, sealed_s))
     return Table(
-        f"Packed columns: {NODES} nodes x 8 GPUs x {HOURS} h, {values:,} values",
+        f"Packed columns: {NODES} nodes x 8 GPUs x {hours} h, {values:,} values",
         ["", "million values per CPU-s", "CPU ms", "bytes of a value"],
         found,
         notes=("a value is one number read in a column of one window; keys (GPU, start, sequence, ...) are carried along and not counted",),

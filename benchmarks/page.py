@@ -22,7 +22,7 @@ comes about. Peers are Debian's packages on the same machine, with the same data
 answers are compared, and a benchmark whose answers differ, or whose peer is missing, fails and writes no page. Figures are medians
 with their range. CPU seconds count all processes of a server. Machines differ and drift: ratios within one run are what counts.
 """
-FULL_TIME = "about an hour"
+FULL_TIME = "an hour or two"
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ class Command(BaseCommand):
         return {"nodes": sum(map(len, groups)), "windows": told.windows, "values": told.values}
 
     def _post(self, workers: int, now: datetime) -> int:
-        hours = sum(_in_parallel(workers, [(_post, (now,))] * workers))
+        hours: int = sum(_in_parallel(workers, [(_post, (now,))] * workers))
         self._say(f"posted hours={hours}")
         return hours
 
