@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from django.db import connection, transaction
 from django.db.models.functions import Least
@@ -37,7 +38,7 @@ def _tile_day(source: Interval, shift: int) -> int:
     if Entry.objects.filter(start__gte=start, start__lt=start + DAY).exists():
         return 0
     gpus, others = _moved(shift)
-    values = {
+    values: dict[str, Any] = {
         "source_start": source.start,
         "source_end": source.end,
         "source_start_ms": source.start_ms,
