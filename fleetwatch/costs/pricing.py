@@ -16,7 +16,12 @@ def cost_usd(parts: Iterable[tuple[int, Decimal]]) -> Decimal:
     usd_ms = Decimal(0)
     for gpu_ms, usd_per_gpu_hour in parts:
         usd_ms = EXACT.add(usd_ms, EXACT.multiply(Decimal(gpu_ms), usd_per_gpu_hour))
-    return EXACT.divide(usd_ms, Decimal(HOUR_MS))
+    return divided(usd_ms)
+
+
+def divided(usd_ms: Decimal) -> Decimal:
+    """Dollars of a sum of GPU-milliseconds x dollars per GPU-hour: the one division, not rounded."""
+    return EXACT.divide(usd_ms, Decimal(HOUR_MS)) if usd_ms else Decimal(0)
 
 
 def usd(amount: Decimal, step: Decimal = MICRO_USD) -> Decimal:

@@ -6,7 +6,7 @@ midnight: an interval is widened outwards to such cuts, and covered() says to wh
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -23,6 +23,7 @@ from fleetwatch.costs.totals import (
     UNALLOCATED,
     UNMAPPED,
     WHY,
+    ZERO,
     Bucket,
     Group,
     Scope,
@@ -314,39 +315,44 @@ def _names(group_by: str, ids: Collection[int]) -> dict[int, Line]:
 
 def _sum(cells: Iterable[_Cell]) -> Totals:
     """The totals of cells: each dollar figure is divided once, from its own exact sum."""
-    kept = [cell for cell in cells if cell.gpu_ms]
-    by_state = _by(kept, [cell.state for cell in kept], STATES)
-    by_tier = _by(kept, [cell.tier for cell in kept], TIERS)
-    busy_only = [cell for cell in kept if cell.is_busy_only]
-    energies = [cell.energy_j for cell in kept if cell.energy_j is not None]
+    # one pass: a month has tens of thousands of jobs of a few cells each
+    state_ms, tier_ms = dict.fromkeys(STATES, 0), dict.fromkeys(TIERS, 0)
+    state_usd, tier_usd = dict.fromkeys(STATES, ZERO), dict.fromkeys(TIERS, ZERO)  # x ms
+    capacity_ms = unpriced_ms = energy_ms = busy_only_ms = 0
+    total_usd, busy_only_usd, has_example_rates = ZERO, ZERO, False
+    energy_j: float | None = None
+    add, multiply = pricing.EXACT.add, pricing.EXACT.multiply
+    for cell in cells:
+        gpu_ms, rate = cell.gpu_ms, cell.usd_per_gpu_hour
+        capacity_ms += gpu_ms
+        energy_ms += cell.energy_ms
+        usd_ms = ZERO if rate is None else multiply(Decimal(gpu_ms), rate)
+        total_usd = add(total_usd, usd_ms)
+        if cell.state in state_ms:
+            state_ms[cell.state] += gpu_ms
+            state_usd[cell.state] = add(state_usd[cell.state], usd_ms)
+        if cell.tier in tier_ms:
+            tier_ms[cell.tier] += gpu_ms
+            tier_usd[cell.tier] = add(tier_usd[cell.tier], usd_ms)
+        if rate is None:
+            unpriced_ms += gpu_ms
+        if cell.is_busy_only:
+            busy_only_ms += gpu_ms
+            busy_only_usd = add(busy_only_usd, usd_ms)
+        if cell.energy_j is not None and gpu_ms:
+            energy_j = (energy_j or 0.0) + cell.energy_j
+        has_example_rates = has_example_rates or bool(cell.is_example and gpu_ms)
     return Totals(
-        capacity_ms=_ms(kept),
-        states={state: _ms(part) for state, part in by_state.items()},
-        cost_usd=_usd(kept),
-        cost_by_state={state: _usd(part) for state, part in by_state.items()},
-        waste_ms={tier: _ms(part) for tier, part in by_tier.items()},
-        waste_usd={tier: _usd(part) for tier, part in by_tier.items()},
-        unpriced_ms=_ms(cell for cell in kept if cell.usd_per_gpu_hour is None),
-        has_example_rates=any(cell.is_example for cell in kept),
-        energy_j=sum(energies) if energies else None,
-        energy_ms=sum(cell.energy_ms for cell in kept),
-        busy_only_ms=_ms(busy_only),
-        busy_only_usd=_usd(busy_only),
+        capacity_ms=capacity_ms,
+        states=state_ms,
+        cost_usd=pricing.divided(total_usd),
+        cost_by_state={state: pricing.divided(usd_ms) for state, usd_ms in state_usd.items()},
+        waste_ms=tier_ms,
+        waste_usd={tier: pricing.divided(usd_ms) for tier, usd_ms in tier_usd.items()},
+        unpriced_ms=unpriced_ms,
+        has_example_rates=has_example_rates,
+        energy_j=energy_j,
+        energy_ms=energy_ms,
+        busy_only_ms=busy_only_ms,
+        busy_only_usd=pricing.divided(busy_only_usd),
     )
-
-
-def _by(cells: list[_Cell], keys: list[str], wanted: Sequence[str]) -> dict[str, list[_Cell]]:
-    """The cells of each wanted key, in the wanted order."""
-    parts: dict[str, list[_Cell]] = {key: [] for key in wanted}
-    for cell, key in zip(cells, keys, strict=True):
-        if key in parts:
-            parts[key].append(cell)
-    return parts
-
-
-def _ms(cells: Iterable[_Cell]) -> int:
-    return sum(cell.gpu_ms for cell in cells)
-
-
-def _usd(cells: Iterable[_Cell]) -> Decimal:
-    return pricing.cost_usd((cell.gpu_ms, cell.usd_per_gpu_hour) for cell in cells if cell.usd_per_gpu_hour is not None)
