@@ -14,7 +14,7 @@ from fleetwatch.ledger.explain import Stretch
 
 # a time of day (08:10:20), or a number by itself: not a part of a name (xid_79)
 _VALUE = re.compile(r"\d\d:\d\d:\d\d|(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
-MAX_STRETCHES = 100  # shown of one rule
+MAX_STRETCHES = 50  # shown of one rule
 
 Words = tuple[str, ...]
 

@@ -179,13 +179,15 @@ def took(start: datetime, end: datetime | None) -> str:
 
 @register.simple_tag(takes_context=True)
 def at(context: Context, moment: datetime | int | None, style: str = "") -> str:
-    """A moment in the organisation's zone: "Thu 19 Nov, 09:10"; style "day" or "exact"."""
+    """A moment in the organisation's zone: "Thu 19 Nov, 09:10"; style "day", "exact" or "clock"."""
     if moment is None:
         return numbers.UNKNOWN
     zone: ZoneInfo = context.get("zone") or ZoneInfo("UTC")
     local = (from_ms(moment) if isinstance(moment, int) else moment.astimezone(UTC)).astimezone(zone)
     if style == "day":
         return f"{local:%-d %b %Y}"
+    if style == "clock":
+        return f"{local:%H:%M:%S}"
     if style == "exact":
         return f"{local:%Y-%m-%d %H:%M:%S %Z}"
     return f"{local:%a %-d %b, %H:%M}"
