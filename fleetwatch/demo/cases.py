@@ -77,19 +77,25 @@ def draw_case(archetype: str, seed: int, *, held_out: bool = False, sensors: str
     case = Case(
         name=archetype,
         seed=seed,
-        sensors=sensors,
+        sensors="all",
         start_ms=start_ms,
         window_s=WINDOW_S,
         starts_ms=start_ms + np.arange(count, dtype=np.int64) * WINDOW_S * SECOND_MS,
         gpus=tuple(one.info for one in cards),
-        columns=tuple(_sensed(one, sensors) for one in drawn.gpus),
+        columns=tuple(drawn.gpus),
         observed_ms=tuple(np.full(count, WINDOW_S * SECOND_MS) for _ in cards),
-        host=drawn.host if sensors in ("all", "no_gpm") else {},
+        host=drawn.host,
         jobs=tuple(part.job for part in parts),
         events=(),
-        truth=(_truth(parts, range(start_ms, end_ms, CELL_MS)),) * size,
+        truth=tuple(_truth(parts, gpu, range(start_ms, end_ms, CELL_MS)) for gpu in range(size)),
     )
-    return TROUBLES[archetype](case, rng) if archetype in TROUBLES else case
+    return with_sensors(TROUBLES[archetype](case, rng) if archetype in TROUBLES else case, sensors)
+
+
+def with_sensors(case: Case, sensors: str) -> Case:
+    """The case (drawn with all of them) with these sensors of SENSORS alone. Raises KeyError for another name."""
+    columns = tuple(_sensed(one, sensors) for one in case.columns)
+    return replace(case, sensors=sensors, columns=columns, host=case.host if sensors in ("all", "no_gpm") else {})
 
 
 def _parts(
@@ -120,17 +126,17 @@ def _began_ms(job: SimulatedJob, rng: random.Random) -> int:
     return job.start_ms - int(traits.warmup_s + traits.hangs_after_s) * SECOND_MS - rng.choice((AGE_MS, 0))
 
 
-def _truth(parts: Sequence[Part], cells: Sequence[int]) -> tuple[str, ...]:
+def _truth(parts: Sequence[Part], gpu: int, cells: Sequence[int]) -> tuple[str, ...]:
     told = []
     for start_ms in cells:
-        found = [_most(part, start_ms) for part in parts if part.start_ms < start_ms + CELL_MS and part.end_ms > start_ms]
+        found = [_most(part, gpu, start_ms) for part in parts if part.start_ms < start_ms + CELL_MS and part.end_ms > start_ms]
         told.append("|".join(dict.fromkeys(found)))
     return tuple(told)
 
 
-def _most(part: Part, start_ms: int) -> str:
-    """What holds for most of a cell."""
-    spans = [(min(end, start_ms + CELL_MS) - max(begin, start_ms), cause) for begin, end, cause in causes(part.job)]
+def _most(part: Part, gpu: int, start_ms: int) -> str:
+    """What holds on that GPU for most of a cell."""
+    spans = [(min(end, start_ms + CELL_MS) - max(begin, start_ms), cause) for begin, end, cause in causes(part.job, gpu)]
     return max(spans)[1]
 
 

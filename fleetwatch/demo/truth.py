@@ -28,11 +28,17 @@ class Truth:
     cause: str
 
 
-def causes(job: SimulatedJob) -> list[tuple[int, int, str]]:
-    """The job's life as (start, end, cause): a job is healthy until it hangs, every other one what it is from its start."""
-    traits = Signal(job).traits
+def causes(job: SimulatedJob, gpu: int) -> list[tuple[int, int, str]]:
+    """The job's life on that one of its GPUs as (start, end, cause).
+
+    A job is healthy until it hangs, every other one what it is from its start; of one that leaves GPUs
+    unused those that it uses are healthy.
+    """
+    signal = Signal(job)
+    traits = signal.traits
     if job.archetype.hangs_after_s is None:
-        return [(job.start_ms, job.end_ms, job.archetype.truth)]
+        is_well = signal.is_busy(gpu) and traits.busy_count < len(job.gpus)
+        return [(job.start_ms, job.end_ms, HEALTHY if is_well else job.archetype.truth)]
     hang_ms = min(job.end_ms, job.start_ms + int((traits.warmup_s + traits.hangs_after_s) * 1000))
     spans = [(job.start_ms, hang_ms, HEALTHY), (hang_ms, job.end_ms, job.archetype.truth)]
     return [span for span in spans if span[0] < span[1]]
@@ -45,8 +51,8 @@ def truth_between(member: DemoNode, start_ms: int, end_ms: int) -> list[Truth]:
     told = [
         Truth(member.name, uuids[gpu], job.key if job.archetype.is_allocated else "", max(begin, start_ms), min(end, end_ms), cause)
         for job in jobs_between(simulated.spec, start_ms, end_ms)
-        for begin, end, cause in causes(job)
         for gpu in job.gpus
+        for begin, end, cause in causes(job, gpu)
     ]
     told += [Truth(member.name, uuids[gpu], "", begin, end, cause) for gpu, begin, end, cause in _troubles(simulated, start_ms, end_ms)]
     return sorted(

@@ -155,10 +155,18 @@ def test_truth_covers_each_job_from_its_start_to_its_end_and_a_job_is_healthy_un
     told = truth_between(member, START, end_ms)
 
     jobs = jobs_between(Simulated(member.spec, node=member.name, start_ms=START).spec, START, end_ms)
-    hung = next(job for job in jobs if job.archetype.name == "hung" and len(causes(job)) == 2)
+    hung = next(job for job in jobs if job.archetype.name == "hung" and len(causes(job, job.gpus[0])) == 2)
     spans = [(span.start_ms, span.end_ms, span.cause) for span in told if span.job_key == hung.key and span.gpu == told[0].gpu]
-    assert spans in ([], causes(hung))
-    assert [cause for _, _, cause in causes(hung)] == ["healthy", "hung"]
+    assert spans in ([], causes(hung, hung.gpus[0]))
+    assert [cause for _, _, cause in causes(hung, hung.gpus[0])] == ["healthy", "hung"]
     assert {"gpu_fault", "unobserved", "healthy"} <= {span.cause for span in told}
     assert all(START <= span.start_ms < span.end_ms <= end_ms for span in told)
     assert {span.job_key for span in told if span.cause == "orphaned"} <= {""}
+
+
+def test_of_a_job_that_leaves_gpus_unused_those_that_it_uses_are_healthy():
+    case = draw_case("partial_idle", 2, minutes=10)
+
+    used = [float(columns["util_mean"].mean()) > 0.5 for columns in case.columns]
+    assert {True, False} == set(used)
+    assert [told[0] for told in case.truth] == ["healthy" if is_used else "partial_idle" for is_used in used]
