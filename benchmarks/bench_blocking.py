@@ -176,9 +176,10 @@ def _background(phase: Phase) -> Iterator[None]:
         for name in WORKERS
     }
     try:
-        for worker in workers.values():
+        for name, worker in workers.items():
             assert worker.stdout is not None
-            worker.stdout.readline()  # it is at work
+            # it is at work; an empty line: it is not
+            phase.rounds[name] = phase.rounds.get(name, 0) + worker.stdout.readline().count(b"done")
         yield
     finally:
         for name, worker in workers.items():

@@ -105,7 +105,7 @@ def store_hours(number: int, start_ms: int, end_ms: int, *, full_precision: bool
 
 
 def batches(number: int, start_ms: int, end_ms: int, *, full_precision: bool) -> Iterator[wire.Batch]:
-    """The node's hours cut into batches of 30 s, as an agent sends them."""
+    """The node's hours cut into batches of 30 s, as an agent sends them, without the host's samples (told once for all hours)."""
     from fleetwatch.demo import fleet, plan, story
 
     member = fleet.nodes(8 * NODES)[number]
@@ -116,7 +116,7 @@ def batches(number: int, start_ms: int, end_ms: int, *, full_precision: bool) ->
     part = columns["start_ms"][order].astype(int) // BATCH_MS
     for sequence, rows in enumerate(np.split(order, np.flatnonzero(np.diff(part)) + 1)):
         windows = {name: values[rows].tolist() for name, values in columns.items()}
-        yield replace(whole, windows=blurred(windows, rng) if full_precision else windows, sequence=sequence, events=[])
+        yield replace(whole, windows=blurred(windows, rng) if full_precision else windows, sequence=sequence, host={}, events=[])
 
 
 def blurred(windows: wire.Columns, rng: np.random.Generator) -> wire.Columns:
