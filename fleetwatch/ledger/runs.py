@@ -81,4 +81,4 @@ def parts(
         continues=joins[starts],
         state_ms=state_ms,
         figures=sums,
-    ).where(state_ms.any(axis=1))
+    ).where(np.asarray(state_ms.any(axis=1)))

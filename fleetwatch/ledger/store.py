@@ -255,7 +255,7 @@ def _json(names: Sequence[str], values: Ints | Floats) -> list[str]:
     for number in range(len(patterns)):
         rows = np.flatnonzero(which == number)
         kept = np.flatnonzero(is_there[rows[0]])
-        template = "{" + ", ".join(f'"{names[place]}": %s' for place in kept) + "}"
+        template = "{" + ", ".join(f'"{names[place]}": %s' for place in kept.tolist()) + "}"
         for row, numbers in zip(rows.tolist(), _numbers(values[np.ix_(rows, kept)]), strict=True):
             texts[row] = template % tuple(numbers)
     return texts

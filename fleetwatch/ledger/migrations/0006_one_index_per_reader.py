@@ -14,15 +14,17 @@ class Migration(migrations.Migration):
     operations = [
         migrations.AddIndex(model_name="entry", index=models.Index(fields=["gpu", "start"], name="entry_by_gpu")),
         *(
-            migrations.AlterField(model_name=model, name=name, field=models.ForeignKey(db_index=False, on_delete=on_delete, to=to, **more))
-            for model, name, on_delete, to, more in (
-                ("entry", "gpu", django.db.models.deletion.PROTECT, "inventory.gpu", {}),
-                ("entry", "job", django.db.models.deletion.SET_NULL, "jobs.job", {"null": True}),
-                ("entry", "node", django.db.models.deletion.PROTECT, "inventory.node", {}),
-                ("entry", "policy", django.db.models.deletion.PROTECT, "ledger.policy", {}),
-                ("run", "gpu", django.db.models.deletion.PROTECT, "inventory.gpu", {}),
-                ("run", "job", django.db.models.deletion.SET_NULL, "jobs.job", {"null": True}),
-                ("run", "node", django.db.models.deletion.PROTECT, "inventory.node", {}),
+            migrations.AlterField(
+                model_name=model, name=name, field=models.ForeignKey(db_index=False, on_delete=on_delete, to=to, null=null)
+            )
+            for model, name, on_delete, to, null in (
+                ("entry", "gpu", django.db.models.deletion.PROTECT, "inventory.gpu", False),
+                ("entry", "job", django.db.models.deletion.SET_NULL, "jobs.job", True),
+                ("entry", "node", django.db.models.deletion.PROTECT, "inventory.node", False),
+                ("entry", "policy", django.db.models.deletion.PROTECT, "ledger.policy", False),
+                ("run", "gpu", django.db.models.deletion.PROTECT, "inventory.gpu", False),
+                ("run", "job", django.db.models.deletion.SET_NULL, "jobs.job", True),
+                ("run", "node", django.db.models.deletion.PROTECT, "inventory.node", False),
             )
         ),
     ]

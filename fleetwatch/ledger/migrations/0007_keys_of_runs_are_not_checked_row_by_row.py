@@ -12,12 +12,12 @@ class Migration(migrations.Migration):
             migrations.AlterField(
                 model_name="run",
                 name=name,
-                field=models.ForeignKey(db_constraint=False, db_index=False, on_delete=on_delete, to=to, **more),
+                field=models.ForeignKey(db_constraint=False, db_index=False, on_delete=on_delete, to=to, null=null),
             )
-            for name, on_delete, to, more in (
-                ("gpu", django.db.models.deletion.PROTECT, "inventory.gpu", {}),
-                ("job", django.db.models.deletion.SET_NULL, "jobs.job", {"null": True}),
-                ("node", django.db.models.deletion.PROTECT, "inventory.node", {}),
+            for name, on_delete, to, null in (
+                ("gpu", django.db.models.deletion.PROTECT, "inventory.gpu", False),
+                ("job", django.db.models.deletion.SET_NULL, "jobs.job", True),
+                ("node", django.db.models.deletion.PROTECT, "inventory.node", False),
             )
         ),
     ]
