@@ -110,7 +110,7 @@ def _attribute_changed(*, limit: int | None = MAX_MARKS) -> dict[str, int]:
 
 
 def _attribute(job_ids: list[int], former: Sequence[dict[str, Any]]) -> int:
-    wanted = {
+    wanted: dict[str, list[int] | str | datetime | None] = {
         "job_ids": job_ids,
         "rules": json.dumps([_parameters(place, rule) for place, rule in enumerate(rules())]),
         "former": json.dumps(former),

@@ -1,25 +1,22 @@
 """What a change of mapping rules would move, in dollars and GPU time, before anybody makes it."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import TypeVar
 
 from django.db import transaction
 
-from fleetwatch.costs import selectors
 from fleetwatch.costs.imports import LOOKS_BACK_DAYS, closed_days
-from fleetwatch.costs.selectors import OWNERS, Line
+from fleetwatch.costs.selectors import Line, held_by_owner
 from fleetwatch.costs.totals import ZERO
 from fleetwatch.lib.intervals import Interval
 
 __all__ = ["LOOKS_BACK_DAYS", "Move", "Preview", "moved", "preview"]
 
-Done = TypeVar("Done")
 Amount = tuple[int, Decimal]  # GPU time and dollars
-Held = dict[str, dict[Line, Amount]]  # job -> line -> what it has there
+Held = dict[int, dict[Line, Amount]]  # job -> line -> what it has there
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +33,24 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What moves in the last 30 days that are over; the largest first. What the fleet costs stays as it is: `total_usd`."""
+    """What moves in the last 30 days that are over; the largest first. What the fleet costs stays as it is."""
 
     interval: Interval
     moves: list[Move]
-    total_usd: Decimal
 
 
-def preview(change: Callable[[], Done], *, now: datetime) -> tuple[Preview, Done]:
-    """What the change would move, and what it gives back. It is made and taken back: what is shown is what comes."""
+def preview(change: Callable[[], object], owners: Collection[str], *, now: datetime) -> Preview:
+    """What the change would move between teams, projects and cost centres, of those that it speaks of.
+
+    It is made and taken back: what is shown is what comes.
+    """
     interval = closed_days(now)
     with transaction.atomic():
-        before = {owner: _held(interval, owner) for owner in OWNERS}
-        done = change()
-        after = {owner: _held(interval, owner) for owner in OWNERS}
+        before = {owner: held_by_owner(interval, owner) for owner in owners}
+        change()
+        after = {owner: held_by_owner(interval, owner) for owner in owners}
         transaction.set_rollback(True)
-    moves = [move for owner in OWNERS for move in moved(owner, before[owner], after[owner])]
-    total = sum((usd for lines in before["team"].values() for _, usd in lines.values()), ZERO)
-    return Preview(interval, moves, total), done
+    return Preview(interval, [move for owner in owners for move in moved(owner, before[owner], after[owner])])
 
 
 def moved(owner: str, before: Held, after: Held) -> list[Move]:
@@ -88,11 +85,3 @@ def _growth(before: Mapping[Line, Amount], after: Mapping[Line, Amount]) -> dict
     nothing = (0, ZERO)
     more = {line: (ms - before.get(line, nothing)[0], usd - before.get(line, nothing)[1]) for line, (ms, usd) in after.items()}
     return {line: amount for line, amount in more.items() if amount[0] > 0}
-
-
-def _held(interval: Interval, owner: str) -> Held:
-    held: Held = defaultdict(dict)
-    for group, line in selectors.jobs_by_owner(interval, owner):
-        if group.key:
-            held[group.key][line] = (group.totals.capacity_ms, group.totals.cost_usd)
-    return held

@@ -6,7 +6,7 @@ midnight: an interval is widened outwards to such cuts, and covered() says to wh
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -52,6 +52,7 @@ __all__ = [
     "Totals",
     "covered",
     "dollars_over_time",
+    "held_by_owner",
     "jobs_by_owner",
     "over_time_by",
     "spending_now",
@@ -141,6 +142,21 @@ def jobs_by_owner(interval: Interval, owner: str, *, scope: Scope = EVERYTHING) 
     return [(group, line) for line, part in by_owner.items() for group in _groups(part, job_of)]
 
 
+def held_by_owner(interval: Interval, owner: str) -> dict[int, dict[Line, tuple[int, Decimal]]]:
+    """Job id -> key and label of its team (project, cost centre) -> GPU time and dollars: all of jobs_by_owner() that moves."""
+    cells = [cell for cell in _cells(interval, scope=EVERYTHING, group_by="job", owner=owner) if cell.gpu_ms and cell.key_id is not None]
+    line_of = _owner_labels(owner, cells)
+    held: dict[int, dict[Line, list[_Cell]]] = {}
+    for cell in cells:
+        held.setdefault(cell.key_id or 0, {}).setdefault(line_of(cell), []).append(cell)
+    return {job: {line: _amount(part) for line, part in lines.items()} for job, lines in held.items()}
+
+
+def _amount(cells: Sequence[_Cell]) -> tuple[int, Decimal]:
+    priced = [(cell.gpu_ms, cell.usd_per_gpu_hour) for cell in cells if cell.usd_per_gpu_hour is not None]
+    return sum(cell.gpu_ms for cell in cells), pricing.cost_usd(priced)
+
+
 def dollars_over_time(interval: Interval, step: str, *, scope: Scope = EVERYTHING) -> list[Bucket]:
     """Every step of covered(interval) in order: UTC clock hours, or days of the organisation's zone (23 to 25 h).
 
@@ -213,11 +229,11 @@ def _cells(
         "use_sums": not by_gpu and step != "hour",
     }
     with connection.cursor() as cursor:
-        cursor.execute(_CELLS, _NO_LIMITS | _looked_at(scope) | wanted)
+        cursor.execute(_CELLS, _NO_LIMITS | looked_at(scope) | wanted)
         return [_Cell(*row) for row in cursor.fetchall()]
 
 
-def _looked_at(scope: Scope) -> _Parameters:
+def looked_at(scope: Scope) -> _Parameters:
     """The scope as parameters of cells.sql."""
     looked_at: _Parameters = {
         "states": None if scope.states is None else list(scope.states),

@@ -10,6 +10,8 @@ from fleetwatch.ledger.policy import STATES, TIERS
 
 def together(parts: Sequence[Totals]) -> Totals:
     """The sum of the parts; energy is what was read of it, None where nobody read any."""
+    if len(parts) == 1:
+        return parts[0]
     energies = [part.energy_j for part in parts if part.energy_j is not None]
     return Totals(
         capacity_ms=sum(part.capacity_ms for part in parts),

@@ -26,8 +26,8 @@ ASKS = ("user", "account", "namespace", "partition", "label")
 FIELDS = (*ASKS, *mapping.GIVES, "priority", "valid_from", "valid_to", "note")
 MAX_ID = 2**62
 
-# What is to be done, and the sentence that says it was.
-Change = tuple[Callable[[], Any], str]
+# What is to be done, the sentence that says it was, and of what the rule speaks.
+Change = tuple[Callable[[], Any], str, Gives]
 
 
 @require_http_methods(["GET", "POST"])
@@ -43,12 +43,13 @@ def teams_and_mapping(request: HttpRequest) -> HttpResponse:
             raise PermissionDenied("only admins change settings")
         asked = Asked(request.POST.dict(), request.user, period.now)  # type: ignore[arg-type]
         try:
-            change, done = _change(asked)
+            change, done, gives = _change(asked)
             if asked.text("confirmed"):
                 change()
                 messages.success(request, done)
                 return redirect("mappings")
-            context |= {"preview": moves.preview(change, now=period.now)[0], "done": done, "days": moves.LOOKS_BACK_DAYS}
+            owners = [owner for owner in mapping.GIVES if getattr(gives, owner)]
+            context |= {"preview": moves.preview(change, owners, now=period.now), "days": moves.LOOKS_BACK_DAYS}
         except RefusedError as error:
             context |= {"errors": error.errors, "status": 422}
         except (MappingError, RateError) as error:
@@ -77,10 +78,10 @@ def _change(asked: Asked) -> Change:
     match asked.text("do"):
         case "end":
             rule, at = _rule(asked), read_since(asked.text("valid_to"), asked.now)
-            return (lambda: mappings.end_rule(rule, at)), "The rule has ended; what it said before stays."
+            return (lambda: mappings.end_rule(rule, at)), "The rule has ended; what it said before stays.", attribution.gives(rule)
         case "withdraw":
             rule = _rule(asked)
-            return (lambda: mappings.withdraw_rule(rule)), "The rule was withdrawn, as if it had never been."
+            return (lambda: mappings.withdraw_rule(rule)), "The rule was withdrawn, as if it had never been.", attribution.gives(rule)
     return _addition(asked)
 
 
@@ -97,7 +98,7 @@ def _addition(asked: Asked) -> Change:
     def add() -> None:
         mappings.add_rule(asks, gives, valid_from=since, valid_to=until, priority=priority, note=note, by=by, now=asked.now)
 
-    return add, f"{asks.words} belongs to {gives.words}."
+    return add, f"{asks.words} belongs to {gives.words}.", gives
 
 
 def _rule(asked: Asked) -> MappingRule:
