@@ -98,7 +98,8 @@ def _systems(
 ) -> Iterator[tuple[str, tuple[list[float], dict[str, float]]]]:
     """(name, (seconds of each answer, CPU seconds by process)) of each system, ours first in even rounds and last in odd ones."""
     turns = [(OURS, lambda: _ours(hub, hour, tokens, kind))]
-    turns += [(peer.name, lambda peer=peer: _theirs(peer, hour, kind)) for peer in peers]
+    bodies = [_bodies(batch, told, kind) for batch, told in hour]
+    turns += [(peer.name, lambda peer=peer: _theirs(peer, bodies)) for peer in peers]
     for name, turn in turns if at % 2 == 0 else reversed(turns):
         yield name, turn()
 
@@ -125,19 +126,20 @@ def _ours(hub: Hub, hour: Hour, tokens: dict[str, str], kind: Kind) -> tuple[lis
     return took, parts
 
 
-def _theirs(peer: Peer, hour: Hour, kind: Kind) -> tuple[list[float], dict[str, float]]:
-    requests = []
-    for batch, told in hour:
-        columns, holds = fleet.series_of(batch, told, run=kind.name)
-        series = [*columns, *holds] if kind.with_jobs else columns
-        starts = told[0]["start_ms"]
-        cuts = [fleet.cut(series, int(starts[rows][0]), int(starts[rows][-1]) + 1) for rows in _cuts(told, kind.windows)]
-        requests.append([remote_write.http(peer.write_path, remote_write.request(cut)) for cut in cuts])
-    queues = _queues(requests)
+def _theirs(peer: Peer, bodies: Sequence[Sequence[bytes]]) -> tuple[list[float], dict[str, float]]:
+    queues = _queues([[remote_write.http(peer.write_path, body) for body in of_node] for of_node in bodies])
     before = peer.cpu_s()
     took = post_all(peer.port, queues)
     time.sleep(2)  # VictoriaMetrics writes its buffers a second later
     return took, {"server": peer.cpu_s() - before}
+
+
+def _bodies(batch: wire.Batch, told: Sequence[fleet.Columns], kind: Kind) -> list[bytes]:
+    """The node's hour as remote write, cut as our agent's batches are."""
+    columns, holds = fleet.series_of(batch, told, run=kind.name)
+    starts = told[0]["start_ms"]
+    edges = [int(starts[rows.start]) for rows in _cuts(told, kind.windows)]
+    return remote_write.requests([*columns, *holds] if kind.with_jobs else columns, [*edges, int(starts[-1]) + 1])
 
 
 def _cuts(told: Sequence[fleet.Columns], windows: int) -> list[slice]:

@@ -4,7 +4,8 @@ https://prometheus.io/docs/concepts/remote_write_spec/ and prometheus/prompb/typ
 TimeSeries.labels = 1 and .samples = 2, Label.name = 1 and .value = 2, Sample.value = 1 (double) and .timestamp = 2 (varint).
 """
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 
 import cramjam
 import numpy as np
@@ -20,6 +21,18 @@ def request(series: Iterable[tuple[bytes, NDArray[np.int64], NDArray[np.float64]
     """The body of one request: for each series its `labels()`, times in ms, values. A NaN is no sample."""
     message = b"".join(_field(1, head + _samples(times, values)) for head, times, values in _read(series))
     return bytes(cramjam.snappy.compress_raw(message))
+
+
+def requests(series: Iterable[tuple[bytes, NDArray[np.int64], NDArray[np.float64]]], edges: Sequence[int]) -> list[bytes]:
+    """A request's body for each span between two edges (ms) with what of the series lies in it; each series is encoded once."""
+    parts: list[list[bytes]] = [[] for _ in edges[1:]]
+    for head, times, values in _read(series):
+        samples = _samples(times, values)
+        at = (np.searchsorted(times, edges) * (2 + _SAMPLE_BYTES)).tolist()
+        for place, (low, high) in enumerate(itertools.pairwise(at)):
+            if low < high:
+                parts[place].append(_field(1, head + samples[low:high]))
+    return [bytes(cramjam.snappy.compress_raw(b"".join(part))) for part in parts]
 
 
 def http(path: str, body: bytes) -> bytes:

@@ -38,3 +38,12 @@ def test_a_long_series_names_its_length_in_two_bytes():
     length = len(labels) + 20 * (2 + 16)
     assert message[:3] == bytes([0x0A, length & 0x7F | 0x80, length >> 7])
     assert len(message) == 3 + length
+
+
+def test_requests_cut_at_their_edges_say_what_single_ones_say():
+    labels = remote_write.labels({"__name__": "u"})
+    times, values = np.array([AT_MS, AT_MS + 10, AT_MS + 20]), np.array([1.0, np.nan, 3.0])
+    cut = remote_write.requests([(labels, times, values)], [AT_MS, AT_MS + 10, AT_MS + 20, AT_MS + 21])
+
+    sent = [bytes(cramjam.snappy.decompress_raw(body)) for body in cut]
+    assert sent == [_sent((labels, [AT_MS], [1.0])), b"", _sent((labels, [AT_MS + 20], [3.0]))]
