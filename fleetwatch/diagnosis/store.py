@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from django.db import connection
 
 from fleetwatch.diagnosis.cells import CELL_MS, Ints
 from fleetwatch.diagnosis.features import Lanes
-from fleetwatch.diagnosis.models import CauseEntry
+from fleetwatch.diagnosis.models import CauseEntry, DiagnosedDay
 from fleetwatch.diagnosis.verdicts import CAUSES, NO_TELEMETRY, UNDETERMINED, WELL, Verdicts
 from fleetwatch.ledger import cell_states
 from fleetwatch.ledger.store import copy_rows
@@ -98,6 +98,8 @@ def replace(node_id: int, start_ms: int, end_ms: int, told: Hours) -> set[int]:
         CauseEntry.objects.filter(node_id=node_id, start__gte=from_ms(hour), start__lt=from_ms(hour + HOUR_MS)).delete()
     fresh = ((node_id, *row[:5], list(row[5]), *row[6:]) for hour in changed for row in told.get(hour, ()))
     copy_rows("diagnosis_causeentry", ("node_id", *COLUMNS), fresh)
+    days = {from_ms(hour).astimezone(UTC).date() for hour in changed}
+    DiagnosedDay.objects.filter(node_id=node_id, day__in=days, is_summed=True).update(is_summed=False)
     return {row[2] for hour in changed for row in (*stored.get(hour, ()), *told.get(hour, ()))}
 
 

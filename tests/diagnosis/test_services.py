@@ -86,7 +86,7 @@ def test_twice_changes_nothing_and_finds_nothing_to_do():
 
     did = services.diagnose(NOW, 1000)
 
-    assert did == {"hours": 0, "jobs": 0}
+    assert did == {"hours": 0, "jobs": 0, "days": 0}
     assert list(CauseEntry.objects.values_list("pk", "cause", "held_ms")) == before
 
 

@@ -1,0 +1,207 @@
+"""What to change: a cause's fixes with the numbers that follow from a job's evidence, and the command that ends it. Pure.
+
+Names come from hosts and schedulers and are hostile: in a command each is one quoted word.
+"""
+
+import re
+import shlex
+from dataclasses import dataclass, field
+
+from fleetwatch.diagnosis.causes import BY_CODE, Cause, Step
+
+FULL = 0.85  # of the GPU's memory: room for what an allocator takes on top
+LARGEST_FACTOR = 16  # of the batch: beyond it the work is of another kind
+HEADROOM = 1.3  # a smaller GPU's memory by the peak that it must hold
+WORKERS_AT_MOST = 16  # per GPU; more loaders fight for memory and file handles
+GIB = 1024**3
+
+# Memory of MIG slices in GiB, smallest first (NVIDIA's MIG user guide, "Supported MIG profiles"), by the memory of the whole GPU.
+SLICES: tuple[tuple[float, tuple[tuple[str, float], ...]], ...] = (
+    (40, (("1g.5gb", 4.75), ("2g.10gb", 9.75), ("3g.20gb", 19.5))),
+    (80, (("1g.10gb", 9.5), ("2g.20gb", 19.5), ("3g.40gb", 39.25))),
+    (141, (("1g.18gb", 16), ("2g.35gb", 32.5), ("3g.71gb", 69))),
+    (180, (("1g.23gb", 21.5), ("2g.45gb", 43.5), ("3g.90gb", 87))),
+)
+CAN_SLICE = re.compile(r"\b(A100|A800|H100|H800|H200|H20|GH200|B200|GB200)\b")
+# GPUs with less memory and a lower price, smallest first.
+SMALLER: tuple[tuple[str, float], ...] = (("T4", 15), ("L4", 22.5), ("A10", 22.5), ("L40S", 45), ("A100 80GB", 79))
+
+# From here on the batch loader's reasons are told apart (the detector's own signs).
+CPU, DISK, ONE_THREAD = "cpu", "iop", "main1"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Who holds the GPU and where: what a command needs. Empty = not known."""
+
+    scheduler: str = ""
+    job_id: str = ""
+    name: str = ""  # Kubernetes: namespace/pod
+    nodes: tuple[str, ...] = ()
+    pids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the evidence says in numbers; None = not read."""
+
+    place: Place = Place()
+    gpus: int = 1
+    affected_gpus: int = 1
+    cores: float | None = None  # of the job
+    memory_total_bytes: float | None = None
+    memory_peak_ratio: float | None = None
+    gpu_model: str = ""
+    met: frozenset[str] = frozenset()  # features whose signs are met
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Steps in the order in which to try them; `command` ends or isolates it ("" = nothing to end)."""
+
+    cause: Cause
+    steps: tuple[Step, ...]
+    command: str = ""
+    tell: tuple[Step, ...] = field(default=())
+
+
+def advise(code: str, facts: Facts) -> Advice:
+    """The advice for a cause and a job. Raises KeyError for a code that no cause has."""
+    cause = BY_CODE[code]
+    pid = str(facts.place.pids[0]) if facts.place.pids else "PID"
+    tell = tuple(Step(step.text, step.code.replace("--pid PID", f"--pid {pid}")) for step in cause.tell)
+    return Advice(cause, (*_concrete(code, facts), *cause.fixes), command(code, facts.place), tell)
+
+
+def command(code: str, place: Place) -> str:
+    """What to type to act on the cause: end the job, or take the node out of service; "" where nothing is to be ended."""
+    if code in ("gpu_fault", "throttled"):
+        return _drain(place)
+    return _end(place) if code in ("allocated_no_process", "idle_held", "hung") else ""
+
+
+def _drain(place: Place) -> str:
+    if not place.nodes:
+        return ""
+    if place.scheduler == "slurm":
+        return f"scontrol update nodename={_word(','.join(place.nodes))} state=drain reason='GPU fault'"
+    return f"kubectl cordon {' '.join(map(_word, place.nodes))}" if place.scheduler == "kubernetes" else ""
+
+
+def _end(place: Place) -> str:
+    if place.scheduler == "slurm" and place.job_id:
+        return f"scancel {_word(place.job_id)}"
+    if place.scheduler == "kubernetes" and "/" in place.name:
+        namespace, _, pod = place.name.partition("/")
+        return f"kubectl delete pod -n {_word(namespace)} -- {_word(pod)}"
+    if place.scheduler in ("docker", "podman", "containerd") and place.job_id:
+        return f"{place.scheduler if place.scheduler == 'podman' else 'docker'} stop -- {_word(place.job_id)}"
+    if place.pids and place.nodes:
+        return f"ssh {_word(place.nodes[0])} kill {' '.join(str(pid) for pid in place.pids)}"
+    return ""
+
+
+def _word(name: str) -> str:
+    """The name as one word of a shell: line breaks and control characters gone, and never an option."""
+    clean = "".join(char for char in name if char.isprintable())
+    return shlex.quote(f"./{clean}" if clean.startswith("-") else clean)
+
+
+def _concrete(code: str, facts: Facts) -> tuple[Step, ...]:
+    """Steps whose numbers follow from the evidence."""
+    match code:
+        case "data_starved":
+            return _loader(facts)
+        case "small_batch":
+            return (*_larger_batch(facts), *_smaller_gpu(facts))
+        case "oversized_gpu" | "bursty_service":
+            return _smaller_gpu(facts)
+        case "partial_idle":
+            used = max(facts.gpus - facts.affected_gpus, 1)
+            return (Step(f"Ask for {used} GPU{'s' * (used > 1)} instead of {facts.gpus}, or use them all.", _request(facts, used)),)
+    return ()
+
+
+def _request(facts: Facts, gpus: int) -> str:
+    if facts.place.scheduler == "slurm":
+        return f"#SBATCH --gres=gpu:{gpus}"
+    return f"resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}" if facts.place.scheduler == "kubernetes" else ""
+
+
+def _loader(facts: Facts) -> tuple[Step, ...]:
+    workers = workers_per_gpu(facts.cores, facts.gpus)
+    if CPU in facts.met:
+        why = "Its cores are full: more workers alone won't help. Ask for more cores, or move decoding and augmentation to the GPU."
+        more = f"#SBATCH --cpus-per-task={round((facts.cores or 0) * 2)}" if facts.cores and facts.place.scheduler == "slurm" else ""
+        return (Step(why, more),)
+    if DISK in facts.met:
+        return (Step("Processes wait for the disk: copy the data to local NVMe before the first epoch, in shards of 100 MB and more."),)
+    if workers is None:
+        return ()
+    only = "One thread is full while the other cores rest, as with num_workers=0. " if ONE_THREAD in facts.met else ""
+    cores = f"{facts.cores:.0f} cores for {facts.gpus} GPU{'s' * (facts.gpus > 1)}"
+    return (
+        Step(
+            f"{only}With {cores}, {workers} worker{'s' * (workers > 1)} per GPU.",
+            f"DataLoader(..., num_workers={workers}, persistent_workers=True, prefetch_factor=4, pin_memory=True)",
+        ),
+    )
+
+
+def workers_per_gpu(cores: float | None, gpus: int) -> int | None:
+    """Loader processes per GPU: the cores of one GPU, at most WORKERS_AT_MOST; None where cores were not read."""
+    return None if not cores or gpus < 1 else max(1, min(int(cores / gpus), WORKERS_AT_MOST))
+
+
+def batch_factor(peak_ratio: float | None) -> float | None:
+    """By how much a batch can grow until memory is FULL, as a power of two; None where not read or where it is full.
+
+    Memory that does not grow with the batch (weights, optimizer) makes the true factor larger: this one is safe.
+    """
+    if not peak_ratio or peak_ratio * 2 > FULL:
+        return None
+    factor = 2
+    while factor < LARGEST_FACTOR and peak_ratio * factor * 2 <= FULL:
+        factor *= 2
+    return factor
+
+
+def _larger_batch(facts: Facts) -> tuple[Step, ...]:
+    factor = batch_factor(facts.memory_peak_ratio)
+    if factor is None:
+        return ()
+    return (
+        Step(
+            f"Memory peaks at {facts.memory_peak_ratio:.0%}: a batch {factor:.0f} times as large still fits. Double it step by step,"
+            " and scale the learning rate with it.",
+            f"batch_size = {factor:.0f} * batch_size",
+        ),
+    )
+
+
+def _smaller_gpu(facts: Facts) -> tuple[Step, ...]:
+    found = smaller(facts.gpu_model, facts.memory_total_bytes, facts.memory_peak_ratio)
+    if not found or facts.memory_total_bytes is None or facts.memory_peak_ratio is None:
+        return ()
+    peak = facts.memory_total_bytes * facts.memory_peak_ratio / GIB
+    text = (
+        f"Memory peaks at {peak:.1f} GiB of {facts.memory_total_bytes / GIB:.0f} GiB: {' or '.join(found)} holds it with room to spare."
+        " An allocator may hold more than it needs, a model server all it can get."
+    )
+    return (Step(text, f"nvidia-smi mig -cgi {found[0].removeprefix('MIG ')} -C" if found[0].startswith("MIG ") else ""),)
+
+
+def smaller(model: str, total_bytes: float | None, peak_ratio: float | None) -> tuple[str, ...]:
+    """The smallest MIG slice of this GPU and the smallest other GPU whose memory is HEADROOM times the peak."""
+    if not total_bytes or peak_ratio is None:
+        return ()
+    need, total = HEADROOM * peak_ratio * total_bytes / GIB, total_bytes / GIB
+    slices = _slices(total) if CAN_SLICE.search(model) else ()
+    mig = next((f"MIG {name}" for name, memory in slices if memory >= need), None)
+    other = next((f"an {name}" if name[0] in "AL" else f"a {name}" for name, memory in SMALLER if need <= memory < total * 0.9), None)
+    return tuple(found for found in (mig, other) if found)
+
+
+def _slices(total_gib: float) -> tuple[tuple[str, float], ...]:
+    """Of the kind of GPU whose memory is nearest."""
+    return min(SLICES, key=lambda kind: abs(kind[0] - total_gib))[1]

@@ -1,0 +1,255 @@
+"""Reads of diagnosis: findings by what they could save, waste by cause, why a job wastes.
+
+Figures are sums of causes over the cuts of the ledger that the interval touches, as those of costs are.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from django.db import connection
+from django.db.models import Max, Sum
+
+from fleetwatch.accounts.models import User
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.costs import cuts, pricing
+from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.attribution import into_teams
+from fleetwatch.costs.totals import EVERYTHING, UNALLOCATED, Group, Scope
+from fleetwatch.diagnosis.caused import NO_SAVING, WASTE, ZERO, Caused, Saving, rest
+from fleetwatch.diagnosis.causes import title
+from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
+from fleetwatch.diagnosis.store import UNFIT
+from fleetwatch.diagnosis.verdicts import NUMBER, UNDETERMINED
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.sql import read_statement
+
+# What a diagnosis explains: the sum over causes is idle + stalled + underused (docs/ledger.md, invariant 7).
+CAUSED_STATES = ("idle", "stalled", "underused")
+ENOUGH_ANSWERS = 20  # of people, before a cause's precision is told
+OPEN = (Finding.Status.OPEN, Finding.Status.ACCEPTED, Finding.Status.SNOOZED)
+
+_SQL = Path(__file__).parent / "sql"
+_CAUSED = read_statement(_SQL / "caused.sql")
+_MOMENTS = read_statement(_SQL / "moments.sql")
+_DAY = timedelta(days=1)
+_NO_LIMITS: dict[str, Any] = dict.fromkeys(
+    (
+        "node_id", "gpu_model_id", "has_gpu_model", "job_id", "user_name", "team_id", "has_team",
+        "project", "cost_centre", "is_named", "cause",
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A finding with what it took and could save in the period; `status` is that of now: a snooze that is over is open again."""
+
+    finding: Finding
+    caused: Caused
+    status: str
+
+    @property
+    def job(self) -> Job:
+        return self.finding.job
+
+
+@dataclass(frozen=True, slots=True)
+class Primary:
+    """A job's cause: the one of most of its waste; of a job that wastes nothing, of most of its time."""
+
+    cause: str
+    confidence: int
+    wasted_ms: int
+    low_ms: int
+    high_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """What people said of a cause's findings, the last word of each counting; `share` None until ENOUGH_ANSWERS."""
+
+    cause: str
+    confirmed: int
+    rejected: int
+
+    @property
+    def answers(self) -> int:
+        return self.confirmed + self.rejected
+
+    @property
+    def share(self) -> float | None:
+        return self.confirmed / self.answers if self.answers >= ENOUGH_ANSWERS else None
+
+
+def waste_by_cause(interval: Interval, *, scope: Scope = EVERYTHING) -> list[Group]:
+    """Idle, stalled and underused time by cause, most dollars first; the lines sum to costs.totals() of these states.
+
+    What was not diagnosed, or whose ledger changed since, is in the line "undetermined".
+    """
+    whole = costs.totals(interval, scope=_caused_states(scope))
+    if UNALLOCATED in (scope.job, scope.user, scope.team, scope.project, scope.cost_centre):
+        found = []
+    else:
+        found = [one for one in causes(interval, scope=scope, is_current=True) if one.wasted_ms]
+    told = [Group(one.cause, title(one.cause), one.totals) for one in found if one.cause != UNDETERMINED]
+    left = rest(whole, [group.totals for group in told])
+    if left.capacity_ms:
+        told.append(Group(UNDETERMINED, title(UNDETERMINED), left))
+    return sorted(told, key=lambda group: (-group.totals.wasted_usd, -group.totals.cost_usd, -group.totals.capacity_ms, group.key))
+
+
+def _caused_states(scope: Scope) -> Scope:
+    return Scope(
+        node=scope.node, gpu=scope.gpu, job=scope.job, user=scope.user, team=scope.team, project=scope.project,
+        cost_centre=scope.cost_centre, gpu_model=scope.gpu_model, states=CAUSED_STATES,
+    )  # fmt: skip
+
+
+def causes(
+    interval: Interval, *, scope: Scope = EVERYTHING, by_job: bool = False, is_current: bool = False, cause: str | None = None
+) -> list[Caused]:
+    """A line per cause (and job). `is_current`: only hours whose ledger is still the one that was diagnosed."""
+    whole = cuts.outward(interval, zone())
+    owners = (scope.team, scope.project, scope.cost_centre)
+    first, last = whole.start.astimezone(UTC).date(), (whole.end - timedelta(microseconds=1)).astimezone(UTC).date()
+    wanted = {
+        "start": whole.start,
+        "end": whole.end,
+        "days": [first + _DAY * place for place in range((last - first).days + 1)],
+        "by_job": by_job,
+        "by_owner": any(name is not None for name in owners),
+        "is_current": is_current,
+        "cause": cause,
+    }
+    limits = {name: value for name, value in costs.looked_at(scope).items() if name in _NO_LIMITS}
+    with connection.cursor() as cursor:
+        cursor.execute(_MOMENTS, {"start": whole.start, "end": whole.end})
+        moments = [moment for (moment,) in cursor.fetchall()]
+        cursor.execute(_CAUSED, _NO_LIMITS | limits | wanted | {"moments": moments})
+        return [_caused(*row) for row in cursor.fetchall()]
+
+
+def _caused(job_id: int | None, cause: str, confidence: int, gpus: int, held_ms: int, *rest_of_row: Any) -> Caused:
+    ms, (low_ms, high_ms) = rest_of_row[:5], rest_of_row[5:7]
+    held, *usd, low, high = (ZERO if part is None else pricing.divided(part) for part in rest_of_row[7:15])
+    return Caused(
+        job_id=job_id,
+        cause=cause,
+        confidence=confidence,
+        gpus=gpus,
+        held_ms=held_ms,
+        held_usd=held,
+        ms=dict(zip(WASTE, ms, strict=True)),
+        usd=dict(zip(WASTE, usd, strict=True)),
+        saving=Saving(low_ms, high_ms, low, high),
+        unpriced_ms=rest_of_row[15],
+        has_example_rates=rest_of_row[16],
+    )
+
+
+def findings(interval: Interval, *, now: datetime, scope: Scope = EVERYTHING, cause: str | None = None) -> list[Line]:
+    """Every finding with time in the period, the largest possible saving in dollars first (the middle of its range)."""
+    by_finding = {
+        (one.job_id, one.cause): one
+        for one in causes(interval, scope=scope, by_job=True, cause=cause)
+        if one.saving.high_ms > 0 and one.cause not in UNFIT
+    }
+    known = Finding.objects.filter(last_ms__gt=interval.start_ms - 3_600_000, first_ms__lt=interval.end_ms + 3_600_000)
+    if cause is not None:
+        known = known.filter(cause=cause)
+    lines = [
+        Line(found, by_finding[found.job_id, found.cause], status(found, now))
+        for found in known.iterator(chunk_size=5000)
+        if (found.job_id, found.cause) in by_finding
+    ]
+    return sorted(lines, key=rank)
+
+
+def rank(line: Line) -> tuple[Decimal, int, int]:
+    """Most recoverable dollars first; of the same, most recoverable time."""
+    return -line.caused.saving.middle_usd, -line.caused.saving.high_ms, line.finding.pk
+
+
+def with_jobs(lines: Iterable[Line], *, before: datetime) -> list[Line]:
+    """The lines with their jobs read, each job with the team whose its time was just before that moment."""
+    told = list(lines)
+    jobs = Job.objects.select_related("team").in_bulk({line.finding.job_id for line in told})
+    into_teams(jobs.values(), before=before)
+    people = User.objects.in_bulk({line.finding.assignee_id for line in told if line.finding.assignee_id})
+    for line in told:
+        line.finding.job = jobs[line.finding.job_id]
+        line.finding.assignee = people.get(line.finding.assignee_id)
+    return told
+
+
+def line_of(finding: Finding, interval: Interval, *, now: datetime) -> Line:
+    """One finding in the period, with zeros where it has no time in it."""
+    found = causes(interval, scope=Scope(job=finding.job.key), by_job=True, cause=finding.cause)
+    nothing = Caused(finding.job_id, finding.cause, 0, 0, 0, ZERO, dict.fromkeys(WASTE, 0), dict.fromkeys(WASTE, ZERO), NO_SAVING, 0, False)
+    return Line(finding, found[0] if found else nothing, status(finding, now))
+
+
+def status(finding: Finding, now: datetime) -> str:
+    """Of now: a snooze ends by itself."""
+    if finding.status == Finding.Status.SNOOZED and finding.snoozed_until is not None and finding.snoozed_until <= now:
+        return Finding.Status.OPEN
+    return finding.status
+
+
+def total(lines: Iterable[Line]) -> Saving:
+    """The sum of savings; never more than what was wasted, for each is one cause's of its own time."""
+    return sum((line.caused.saving for line in lines), NO_SAVING)
+
+
+def primary_causes(job_ids: Iterable[int], interval: Interval) -> dict[int, Primary]:
+    """Why each job wastes; jobs of which nothing was diagnosed in the period are left out."""
+    whole = cuts.outward(interval, zone())
+    columns = [f"{name}_ms" for name in WASTE]
+    rows = (
+        CauseEntry.objects.filter(job__in=list(job_ids), start__gte=whole.start, start__lt=whole.end)
+        .values("job_id", "cause")
+        .annotate(
+            held=Sum("held_ms"),
+            low=Sum("low_ms"),
+            high=Sum("high_ms"),
+            sure=Max("confidence"),
+            wasted=sum((Sum(c) for c in columns[1:]), Sum(columns[0])),
+        )
+        .order_by()
+    )
+    by_job: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_job[row["job_id"]].append(row)
+    return {job_id: _primary(several) for job_id, several in by_job.items()}
+
+
+def _primary(rows: list[dict[str, Any]]) -> Primary:
+    row = max(rows, key=lambda one: (one["wasted"], one["held"], -NUMBER.get(one["cause"], len(NUMBER))))
+    low, high = (sum(one[name] for one in rows if one["cause"] not in UNFIT) for name in ("low", "high"))
+    return Primary(row["cause"], row["sure"], row["wasted"], low, high)
+
+
+def history(finding: Finding) -> list[Said]:
+    """What was said of the finding, the newest first."""
+    return list(finding.said.select_related("by").order_by("-at", "-pk"))
+
+
+def precision() -> dict[str, Precision]:
+    """Per cause what people confirmed and rejected: of each finding the last answer counts."""
+    answers = (
+        Said.objects.filter(kind__in=(Said.Kind.CONFIRMED, Said.Kind.REJECTED))
+        .order_by("finding_id", "-at", "-pk")
+        .distinct("finding_id")
+        .values_list("finding__cause", "kind")
+    )
+    counts = Counter(answers)
+    return {
+        cause: Precision(cause, counts[cause, Said.Kind.CONFIRMED], counts[cause, Said.Kind.REJECTED])
+        for cause in {cause for cause, _ in counts}
+    }
