@@ -37,6 +37,7 @@ class _Pieces:
     step: Ints
     share: Floats
     observed_ms: Floats
+    is_one_to_one: bool  # each window is one whole step's only one: nothing is to be reduced
 
 
 def stepped(table: Table, *, start_ms: int, end_ms: int, columns: Sequence[str], step_ms: int) -> Series:
@@ -65,19 +66,23 @@ def _cut(table: Table, *, first: int, count: int, step_ms: int) -> _Pieces:
     share = overlap / lengths[window]
     inside = (step >= first) & (step < first + count)
     window, step, share = window[inside], step[inside] - first, share[inside]
-    return _Pieces(window, step, share, table["observed_ms"][window] * share)
+    is_one_to_one = bool((share == 1).all() and (step[1:] > step[:-1]).all())
+    return _Pieces(window, step, share, table["observed_ms"][window] * share, is_one_to_one)
 
 
 def _reduced(name: str, values: Floats, pieces: _Pieces, count: int) -> Floats:
     spread = values[pieces.window]
     read = ~np.isnan(spread) & (pieces.observed_ms > 0)
     spread, step = spread[read], pieces.step[read]
+    reduced = np.full(count, np.nan)
+    if pieces.is_one_to_one:
+        reduced[step] = spread
+        return reduced
     if name in LARGEST or name in SMALLEST:
         return _extremes(spread, step, count, largest=name in LARGEST)
     weight = pieces.share[read] if name in SUMMED else pieces.observed_ms[read]
     total = np.bincount(step, weights=spread * weight, minlength=count)
     weights = np.bincount(step, weights=weight, minlength=count)
-    reduced = np.full(count, np.nan)
     if name in SUMMED:
         reduced[weights > 0] = total[weights > 0]
     else:
@@ -93,4 +98,7 @@ def _extremes(values: Floats, step: Ints, count: int, *, largest: bool) -> Float
 
 
 def _known(values: Floats) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
+    known: list[float | None] = values.tolist()
+    for place in np.flatnonzero(np.isnan(values)).tolist():
+        known[place] = None
+    return known
