@@ -56,7 +56,8 @@ class Found:
 
     `confidence` is one of LOW, MEDIUM, HIGH where it does. `low` and `high` are the recoverable
     share of the affected GPU time, 0 to 1. `signs` are what was compared, for the evidence;
-    `strengthens` are signs that need not be met.
+    `strengthens` are signs that need not be met. `possible` is where the rule would hold but for a
+    sensor that was not read: no verdict, but not ruled out either.
     """
 
     hits: Mask
@@ -65,16 +66,21 @@ class Found:
     high: Floats
     signs: tuple[Sign, ...] = field(default=())
     strengthens: tuple[Sign, ...] = field(default=())
+    possible: Mask | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """A cause, the lengths of window on which its rule is judged, and the rule."""
+    """A cause, the lengths of window on which its rule is judged, and the rule.
+
+    `shows` is what one cell of five minutes has of the cause, where the rule itself needs more than one; None: the rule.
+    """
 
     cause: str
     lengths: tuple[int, ...]
     find: Callable[[Features], Found]
     is_of_running_work: bool = True  # says nothing while a job warms up
+    shows: Callable[[Features], Mask] | None = None
 
 
 def found(
@@ -85,6 +91,7 @@ def found(
     high: Floats | float,
     signs: Sequence[Sign],
     strengthens: Sequence[Sign] = (),
+    possible: Mask | None = None,
 ) -> Found:
     """A Found from scalars or arrays; shares are kept within 0 to 1."""
     shape = hits.shape
@@ -95,6 +102,7 @@ def found(
         np.clip(np.nan_to_num(np.broadcast_to(high, shape)), 0.0, 1.0),
         tuple(signs),
         tuple(strengthens),
+        possible,
     )
 
 

@@ -3,6 +3,8 @@
 A rule opens after two windows in a row and closes after three without it; while open it covers
 all the cells of its windows. Where windows of several lengths, or several rules, cover a cell,
 the rule that stands first in the table is its cause, the others are "also possible".
+At both ends of such a stretch cells are left out that are well by themselves: a window that is
+for a third in the cause may hold its rule, so the stretch reaches over where it began.
 """
 
 from collections.abc import Iterator
@@ -12,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetwatch.diagnosis.cells import CELL_MS
-from fleetwatch.diagnosis.detectors import DETECTORS
+from fleetwatch.diagnosis.detectors import DETECTORS, healthy
 from fleetwatch.diagnosis.features import Features, Floats, Lanes, Mask
 from fleetwatch.diagnosis.rules import HIGH, Detector, Found, Levels
 
@@ -20,6 +22,7 @@ COVERAGE = 0.6  # observed ÷ held, below which nothing is said
 DATA_S = 600.0  # observed seconds that a rule about running work needs
 MISSES = 3  # windows in a row without it that close a rule
 WARM_UP = 2  # cells at a job's start in which models load and kernels compile
+EDGE = 12  # cells at each end of a stretch that may be left out, at most half a window
 DOWN = 0.5  # of the cell: the ledger calls it unavailable
 
 NO_TELEMETRY, GPU_FAULT = "no_telemetry", "gpu_fault"
@@ -46,13 +49,14 @@ class Verdicts:
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """Where one detector covers a cell, with the most that its windows say."""
+    """Where one detector covers a cell, with the most that its windows say; `possible`: where nothing read rules it out."""
 
     detector: Detector
     cells: Mask
     confidence: Levels
     low: Floats
     high: Floats
+    possible: Mask
 
 
 def judge(lanes: Lanes, *, since: int = 0) -> Verdicts:
@@ -65,7 +69,7 @@ def judge(lanes: Lanes, *, since: int = 0) -> Verdicts:
     for one in reversed(list(covered(lanes, since=since))):
         number = NUMBER[one.detector.cause]
         if one.detector.cause not in WELL:
-            also[one.cells] |= 1 << number
+            also[one.cells | one.possible] |= 1 << number
         cause[one.cells], confidence[one.cells] = number, one.confidence[one.cells]
         low[one.cells], high[one.cells] = one.low[one.cells], one.high[one.cells]
     _overrule(lanes, cause, confidence, low, high)
@@ -88,20 +92,41 @@ def _overrule(lanes: Lanes, cause: NDArray[np.int8], confidence: Levels, low: Fl
         cause[cells], confidence[cells], low[cells], high[cells] = number, sure, share, share
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """The lanes from the cell `first` on, in windows of one length and cell by cell."""
+
+    first: int
+    windows: Features
+    alone: Features
+    is_well: Mask  # each cell by itself
+
+    @classmethod
+    def at(cls, lanes: Lanes, length: int, *, since: int) -> "_Look":
+        # a window of the first wanted cell looks so far back, its stretch may begin before, and the two before that may have opened it
+        first = max(since - length - _edge(length) - MISSES, 0)
+        seen = _from(lanes, first)
+        alone = Features(seen, 1)
+        return cls(first, Features(seen, length), alone, healthy.find(alone).hits | healthy.find_busy(alone).hits)
+
+
 def covered(lanes: Lanes, *, since: int = 0) -> Iterator[Covered]:
     """Each detector of the table with the cells that it covers, in the table's order."""
-    known: dict[tuple[int, bool], tuple[Features, int]] = {}
+    known: dict[tuple[int, bool], _Look] = {}
     warm = replace(lanes, held=lanes.held & (lanes.age >= WARM_UP))
     for detector in DETECTORS:
         parts = []
         for length in detector.lengths:
-            running = detector.is_of_running_work
-            if (length, running) not in known:
-                # a window of the first wanted cell looks so far back, and the two before it may have opened a rule
-                first = max(since - length - MISSES, 0)
-                known[(length, running)] = Features(_from(warm if running else lanes, first), length), first
-            parts.append(_covered_by(*known[(length, running)], detector))
+            key = (length, detector.is_of_running_work)
+            if key not in known:
+                known[key] = _Look.at(warm if detector.is_of_running_work else lanes, length, since=since)
+            parts.append(_covered_by(known[key], detector))
         yield parts[0] if len(parts) == 1 else _joined(detector, parts)
+
+
+def _edge(length: int) -> int:
+    """Cells at each end of a stretch of such windows that may be left out."""
+    return min(length // 2, EDGE)
 
 
 def _from(lanes: Lanes, first: int) -> Lanes:
@@ -118,14 +143,20 @@ def _from(lanes: Lanes, first: int) -> Lanes:
     )
 
 
-def _covered_by(f: Features, first: int, detector: Detector) -> Covered:
+def _covered_by(look: _Look, detector: Detector) -> Covered:
+    f = look.windows
     found = detector.find(f)
     with np.errstate(invalid="ignore"):
         enough = (f["coverage"] >= COVERAGE) & f.lanes.held
         if detector.is_of_running_work:
             enough &= f["observed_s"] >= DATA_S
     part = _spread(replace(found, hits=opened(found.hits & enough)), detector, enough, f.length)
-    return part if first == 0 else _padded(part, first)
+    if edge := _edge(f.length):
+        shows = detector.shows(look.alone) if detector.shows else detector.find(look.alone).hits
+        part = replace(part, cells=part.cells & ~at_the_edges(part.cells, look.is_well & ~shows, edge))
+    if found.possible is not None:
+        part = replace(part, possible=_most(found.possible & enough, enough, f.length))
+    return part if look.first == 0 else _padded(part, look.first)
 
 
 def _padded(part: Covered, first: int) -> Covered:
@@ -137,7 +168,22 @@ def _padded(part: Covered, first: int) -> Covered:
         np.pad(part.confidence, before),
         np.pad(part.low, before),
         np.pad(part.high, before),
+        np.pad(part.possible, before),
     )
+
+
+def at_the_edges(cells: Mask, is_loose: Mask, edge: int) -> Mask:
+    """Of each stretch of cells in a row the loose ones at its beginning and at its end, at most `edge` each."""
+    return _leading(cells, is_loose, edge) | _leading(cells[:, ::-1], is_loose[:, ::-1], edge)[:, ::-1]
+
+
+def _leading(cells: Mask, is_loose: Mask, edge: int) -> Mask:
+    place = np.arange(cells.shape[1])
+    begins = cells & ~np.pad(cells, [(0, 0), (1, 0)])[:, :-1]
+    start = np.maximum.accumulate(np.where(begins, place, -1), axis=1)
+    last_firm = np.maximum.accumulate(np.where(cells & ~is_loose, place, -1), axis=1)
+    leading: Mask = cells & (last_firm < start) & (place - start < edge)
+    return leading
 
 
 def opened(hits: Mask) -> Mask:
@@ -165,7 +211,7 @@ def _spread(found: Found, detector: Detector, enough: Mask, length: int) -> Cove
     """
     is_open = found.hits
     count = _ahead(is_open.astype(np.float64), length)
-    cells = (count > 0) & (2 * count >= _ahead(enough.astype(np.float64), length))
+    cells = _most(is_open, enough, length)
     low, high = (
         np.divide(_ahead(np.where(is_open, share, 0.0), length), count, out=np.zeros_like(count), where=cells)
         for share in (found.low, found.high)
@@ -176,7 +222,13 @@ def _spread(found: Found, detector: Detector, enough: Mask, length: int) -> Cove
         step = min(width, length - width)
         sure[:, :-step] = np.maximum(sure[:, :-step], sure[:, step:].copy())
         width += step
-    return Covered(detector, cells, np.where(cells, sure, 0).astype(np.int8), low, high)
+    return Covered(detector, cells, np.where(cells, sure, 0).astype(np.int8), low, high, np.zeros_like(cells))
+
+
+def _most(hits: Mask, enough: Mask, length: int) -> Mask:
+    """Cells for which at least half of the windows that look at them, and know enough, are hits."""
+    count = _ahead(hits.astype(np.float64), length)
+    return (count > 0) & (2 * count >= _ahead(enough.astype(np.float64), length))
 
 
 def _ahead(values: Floats, length: int) -> Floats:
@@ -190,7 +242,8 @@ def _joined(detector: Detector, parts: list[Covered]) -> Covered:
     return Covered(
         detector,
         np.logical_or.reduce([part.cells for part in parts]),
-        np.maximum.reduce([part.confidence for part in parts]),
+        np.maximum.reduce([np.where(part.cells, part.confidence, 0).astype(np.int8) for part in parts]),
         np.min([np.where(part.cells, part.low, 1.0) for part in parts], axis=0),
-        np.max([part.high for part in parts], axis=0),
+        np.max([np.where(part.cells, part.high, 0.0) for part in parts], axis=0),
+        np.logical_or.reduce([part.possible for part in parts]),
     )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fleetwatch.diagnosis.features import LONG, MIDDLE, SHORT, Features
+from fleetwatch.diagnosis.features import LONG, MIDDLE, SHORT, Features, Mask
 from fleetwatch.diagnosis.rules import HIGH, MEDIUM, Detector, Found, all_met, at_least, below, contradicts, found
 
 PAUSES = 3
@@ -30,4 +30,9 @@ def find(f: Features) -> Found:
     return found(hits, confidence=confidence, low=0.5 * share, high=0.9 * share, signs=signs, strengthens=(*writes, together))
 
 
-DETECTOR = Detector("checkpoint_stall", (SHORT, MIDDLE, LONG), find)
+def shows(f: Features) -> Mask:
+    """A cell has a pause in it."""
+    return at_least(f, "long_n", 1).met
+
+
+DETECTOR = Detector("checkpoint_stall", (SHORT, MIDDLE, LONG), find, shows=shows)

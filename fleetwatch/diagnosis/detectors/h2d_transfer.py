@@ -10,9 +10,11 @@ COPIES = 4000 * MIB  # bytes/s to the GPU, as a mean
 
 
 def find(f: Features) -> Found:
-    """Known only where PCIe traffic and the driver's samples are read."""
-    signs = (below(f, "util", UTIL), at_least(f, "lo", PAUSES), at_least(f, "rx", COPIES))
-    return found(all_met(signs), confidence=MEDIUM, low=0.3 * f["lo"], high=0.8 * f["lo"], signs=signs)
+    """Known only where PCIe traffic and the driver's samples are read; without the traffic pauses may still be copies."""
+    pauses, copies = (below(f, "util", UTIL), at_least(f, "lo", PAUSES)), at_least(f, "rx", COPIES)
+    signs = (*pauses, copies)
+    is_unknown = all_met(pauses) & ~f.has("rx")
+    return found(all_met(signs), confidence=MEDIUM, low=0.3 * f["lo"], high=0.8 * f["lo"], signs=signs, possible=is_unknown)
 
 
 DETECTOR = Detector("h2d_transfer", (SHORT,), find)

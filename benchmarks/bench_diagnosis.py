@@ -1,0 +1,201 @@
+"""Diagnosis: how often it is right on cases that it was not tuned on, and what it costs.
+
+Cases are the simulator's labelled ones (docs/simulator.md), 90 minutes each, with every number up to 30 % outside the ranges that
+thresholds were tuned on. Each five-minute cell of each GPU is judged; a case counts as one, whatever its size. Cost is measured on a
+real Postgres from sealed columns: a day of a fleet whose ledger is posted, then one more hour as it is diagnosed every five minutes.
+"""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from benchmarks import bench_posting, labelled
+from benchmarks.servers import Hub, running_hub
+from benchmarks.tables import Cell, Goal, Size, Table
+from fleetwatch.demo.cases import EXTRAS, MIXTURES, NAMES, SENSORS, draw_case, with_sensors
+from fleetwatch.diagnosis.verdicts import CAUSES, judge
+
+SEEDS = {Size.QUICK: 4, Size.FULL: 15}
+NODES = {Size.QUICK: 4, Size.FULL: 125}
+MINUTES = 90
+RIGHT, ALTERNATIVE, UNDETERMINED, WRONG = GRADES = ("right", "told as alternative", "undetermined", "wrong")
+UNDECIDED = ("undetermined", "busy", "no_telemetry")
+WELL = ("healthy", "busy", "undetermined", "no_telemetry")  # what is no accusation
+SAME = {"unobserved": "no_telemetry"}
+TITLES = {"all": "all sensors", "no_gpm": "without GPM", "no_host": "without host facts", "utilisation_only": "utilisation and memory only"}
+# sensors -> least right, most wrong, in percent of the cases
+BOUNDS = {"all": (96.0, 1.5), "no_gpm": (82.0, 5.0)}
+MOST_ACCUSED = 1.0
+LIVE_RUNS = 3
+
+
+@dataclass(slots=True)
+class Judged:
+    """What was said of cases: weights by name and grade, and by name and cause; each case sums to 1."""
+
+    grades: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    causes: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    truths: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+    def share(self, names: Iterable[str], grade: str) -> float:
+        """Of the cases of these names, in percent."""
+        whole = [sum(self.grades[name].values()) for name in names]
+        return 100 * sum(self.grades[name][grade] for name in names) / sum(whole)
+
+    def accused(self) -> float:
+        """Percent of the time of healthy GPUs for which a cause was told."""
+        told = self.truths["healthy"]
+        return 100 * sum(weight for cause, weight in told.items() if cause not in WELL) / sum(told.values())
+
+
+def run(size: Size) -> list[Table]:
+    """How often diagnosis is right on held-out cases, by sensors, and CPU seconds of diagnosing 1,000 GPUs: a day, and five minutes."""
+    found = judged(SEEDS[size], names=(*NAMES, *EXTRAS, *MIXTURES))
+    tables = [
+        summary(found, SEEDS[size]),
+        rows_of(found),
+        mixtures(found),
+        confusion(found["all"], "all"),
+        confusion(found["no_gpm"], "no_gpm"),
+    ]
+    with running_hub() as hub:
+        bench_posting.fill(NODES[size])
+        tables.append(cost(hub, NODES[size]))
+    return tables
+
+
+def judged(seeds: int, *, names: Sequence[str], held_out: bool = True, sensors: Sequence[str] = SENSORS) -> dict[str, Judged]:
+    """By sensors, what diagnosis says of each case; a case is drawn once."""
+    found = {one: Judged() for one in sensors}
+    for name in names:
+        for seed in range(seeds):
+            drawn = draw_case(name, seed, held_out=held_out, minutes=MINUTES)
+            for one in sensors:
+                _judge(found[one], name, with_sensors(drawn, one))
+    return found
+
+
+def _judge(into: Judged, name: str, case: labelled.Case) -> None:
+    verdicts, truths = judge(labelled.lanes_of(case)), labelled.truth_of(case)
+    weight = 1 / (len(truths) * len(truths[0]))
+    for lane, told in enumerate(truths):
+        for cell, joined in enumerate(told):
+            truth = [SAME.get(one, one) for one in joined.split("|")]
+            cause, also = CAUSES[verdicts.cause[lane, cell]], int(verdicts.also[lane, cell])
+            into.grades[name][grade(cause, also, truth)] += weight
+            into.causes[name][cause] += weight
+            if name not in MIXTURES:
+                into.truths[truth[0]][cause] += weight
+
+
+def grade(cause: str, also: int, truth: Sequence[str]) -> str:
+    """One of GRADES: `busy` is right where healthy is, an accusation of the healthy is wrong whatever else is possible."""
+    if cause in truth or (cause == "busy" and "healthy" in truth):
+        return RIGHT
+    if cause in UNDECIDED:
+        return UNDETERMINED
+    if any(also >> CAUSES.index(one) & 1 for one in truth if one in CAUSES):
+        return ALTERNATIVE
+    return WRONG
+
+
+def summary(found: Mapping[str, Judged], seeds: int) -> Table:
+    names = (*NAMES, *EXTRAS)
+    rows: list[list[Cell]] = []
+    goals: list[Goal] = []
+    where = f"{seeds} held-out cases of each of {len(names)} kinds"
+    for sensors, one in found.items():
+        shares = {grade: one.share(names, grade) for grade in GRADES}
+        rows.append([TITLES[sensors], *shares.values(), one.accused()])
+        if sensors in BOUNDS:
+            least, most = BOUNDS[sensors]
+            goals.append(Goal(f"right, {TITLES[sensors]}", shares[RIGHT], least, None, "%", is_more_better=True, where=where))
+            wrong = shares[WRONG] + shares[ALTERNATIVE]
+            goals.append(Goal(f"wrong (or told as alternative alone), {TITLES[sensors]}", wrong, most, None, "%", where=where))
+        goals.append(Goal(f"healthy accused, {TITLES[sensors]}", one.accused(), MOST_ACCUSED, None, "%", where=where))
+    notes = (
+        "a cell is right when its primary cause is the truth; told as alternative when another cause is primary and the truth is among "
+        "the others that are possible; undetermined also where it says busy, with an efficiency that can't be measured",
+        "busy counts as right where the truth is healthy: without GPM nothing is called healthy",
+    )
+    return Table(f"Accuracy on {where}, %", ["sensors", *GRADES, "healthy accused"], rows, notes=notes, goals=goals)
+
+
+def rows_of(found: Mapping[str, Judged]) -> Table:
+    rows = [[name, *(_two(one, name) for one in found.values())] for name in (*NAMES, *EXTRAS)]
+    return Table("Right / wrong by kind of case, %", ["case", *(TITLES[sensors] for sensors in found)], rows)
+
+
+def mixtures(found: Mapping[str, Judged]) -> Table:
+    rows = [[name, *(_two(one, name) for one in found.values())] for name in MIXTURES]
+    rows.append(["all", *(f"{one.share(MIXTURES, RIGHT):.0f} / {_wrong(one, MIXTURES):.0f}" for one in found.values())])
+    notes = ("where two causes are true at once either is right; one that starts half-way must be told from its beginning on",)
+    return Table("Mixtures, never used for tuning: right / wrong, %", ["case", *(TITLES[sensors] for sensors in found)], rows, notes=notes)
+
+
+def _two(one: Judged, name: str) -> str:
+    return f"{one.share([name], RIGHT):.0f} / {_wrong(one, [name]):.0f}"
+
+
+def _wrong(one: Judged, names: Iterable[str]) -> float:
+    names = tuple(names)
+    return one.share(names, WRONG) + one.share(names, ALTERNATIVE)
+
+
+def confusion(one: Judged, sensors: str) -> Table:
+    """Rows: the truth; columns: what was said, in percent of the row."""
+    said = [cause for cause in CAUSES if any(told[cause] for told in one.truths.values())]
+    rows = [
+        [truth, *(_percent(told[cause] / sum(told.values())) for cause in said)]
+        for truth, told in sorted(one.truths.items(), key=lambda item: CAUSES.index(item[0]))
+    ]
+    return Table(f"Confusion matrix, {TITLES[sensors]}, % of each truth (mixtures are apart)", ["truth", *said], rows)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}" if share else ""
+
+
+def cost(hub: Hub, nodes: int) -> Table:
+    """CPU seconds of Python and Postgres: the day for the first time, then the newest hour while it goes on."""
+    from fleetwatch.diagnosis import services
+    from fleetwatch.ledger.services import post
+
+    post(bench_posting.NOW, bench_posting.NO_LIMIT)
+    gpus = nodes * bench_posting.GPUS
+    scale = 1000 / gpus
+    first = _measured(hub, lambda: services.diagnose(bench_posting.NOW, bench_posting.NO_LIMIT), scale)
+    lives = []
+    for _ in range(LIVE_RUNS):
+        _make_newest_hour_due()
+        lives.append(_measured(hub, lambda: services.diagnose(_WITHIN_NEWEST_HOUR, bench_posting.NO_LIMIT), scale))
+    live = sorted(lives, key=sum)[len(lives) // 2]
+    where = f"{gpus:,} GPUs"
+    rows: list[list[Cell]] = [["24 hours, first time", sum(first), *first], ["every five minutes", sum(live), *live]]
+    goals = (
+        Goal("diagnosing 1,000 GPUs x 24 h", sum(first), 30, None, "CPU-s", where=where),
+        Goal("diagnosing 1,000 GPUs each 5 min", sum(live), 1, None, "CPU-s", where=where),
+    )
+    return Table(
+        f"Diagnosis from posted hours, per 1,000 GPUs (measured on {where})", ["", "CPU-s", "Python", "Postgres"], rows,
+        notes=("one process; reading windows and the ledger's cells, judging, and writing causes and findings are all in it",), goals=goals,
+    )  # fmt: skip
+
+
+def _measured(hub: Hub, work: Callable[[], object], scale: float) -> tuple[float, float]:
+    python_s, postgres_s = time.process_time(), hub.postgres_s()
+    work()
+    return (time.process_time() - python_s) * scale, (hub.postgres_s() - postgres_s) * scale
+
+
+_WITHIN_NEWEST_HOUR = bench_posting.START + timedelta(hours=bench_posting.HOURS, minutes=-5)
+
+
+def _make_newest_hour_due() -> None:
+    """As after posting five minutes more of it."""
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE ledger_nodeday SET versions[24] = versions[24] + 1 WHERE day = %s", [bench_posting.START.date()])

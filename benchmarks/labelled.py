@@ -1,0 +1,158 @@
+"""Labelled cases as diagnosis sees them, without a database: the simulator's windows, judged by the ledger, laid out as lanes. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.gpu_models import idle_power_w
+from fleetwatch.demo.cases import CELL_MS, HOUR_MS, Case
+from fleetwatch.diagnosis import cells
+from fleetwatch.diagnosis.features import STATES, Lanes
+from fleetwatch.ledger import cell_states, states
+from fleetwatch.ledger.facts import Capacity, Outage, Question
+from fleetwatch.ledger.policy import Policy
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """A case's windows, by GPU and time; GPUs are numbered from 1."""
+
+    gpu_id: Ints
+    start_ms: Ints
+    end_ms: Ints
+    observed_ms: Ints
+    boot_start_ms: Ints
+    sequence: Ints
+    columns: Mapping[str, Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class HostSamples:
+    start_ms: Ints
+    columns: Mapping[str, Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    gpu_id: int
+    job_id: int
+    kind: str
+    share: float | None
+    spans: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    kind: str
+    ok: bool
+    spans: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One of the case's jobs: two parts of one key are one job that changes."""
+
+    job_id: int
+    kind: str
+    start_ms: int
+    is_serving: bool
+
+
+def lanes_of(case: Case) -> Lanes:
+    """The case's lanes, one row per job and GPU, as fleetwatch.diagnosis.reading makes them from rows."""
+    windows, jobs = _windows(case), _jobs(case)
+    gpus, count = len(case.gpus), len(case.truth[0])
+    board = case.gpus[0]
+    idle_w, limit_w, memory = idle_power_w(board.model), board.power_limit_w, float(board.memory_total_bytes)
+    made = cells.cells(
+        windows,
+        HostSamples(case.starts_ms, case.host),
+        gpu_ids=range(1, gpus + 1),
+        start_ms=case.start_ms,
+        count=count,
+        memory_bytes=dict.fromkeys(range(1, gpus + 1), memory),
+        holders=np.full((gpus, count), jobs[0].job_id),
+    )
+    rows = [(job, gpu) for job in jobs for gpu in range(gpus)]
+    at = [gpu for _, gpu in rows]
+    shares = _states(case, windows, jobs, limit_w=limit_w, idle_w=idle_w)
+    age = np.array([(case.start_ms - job.start_ms) // CELL_MS for job, _ in rows]).reshape(-1, 1) + np.arange(count)
+    return Lanes(
+        gpu_id=np.array(at) + 1,
+        job_id=np.array([job.job_id for job, _ in rows]),
+        kind=tuple(job.kind for job, _ in rows),
+        is_serving=np.array([job.is_serving for job, _ in rows]),
+        idle_w=np.full(len(rows), np.nan if idle_w is None else idle_w),
+        limit_w=np.full(len(rows), np.nan if limit_w is None else limit_w),
+        memory_bytes=np.full(len(rows), memory),
+        start_ms=case.start_ms,
+        held=np.ones((len(rows), count), dtype=bool),
+        age=age,
+        figures={name: values[at] for name, values in made.figures.items()},
+        states=shares,
+    )
+
+
+def truth_of(case: Case) -> list[tuple[str, ...]]:
+    """The truth of each row of lanes_of."""
+    return [case.truth[gpu] for _ in _jobs(case) for gpu in range(len(case.gpus))]
+
+
+def _jobs(case: Case) -> list[Held]:
+    by_key = {job.key: job for job in reversed(case.jobs)}
+    return [
+        Held(1 + place, job.archetype.kind, job.start_ms, job.archetype.process == "vllm")
+        for place, job in enumerate(sorted(by_key.values(), key=lambda job: job.number))
+    ]
+
+
+def _windows(case: Case) -> Windows:
+    gpus, count = len(case.gpus), len(case.starts_ms)
+    start_ms = np.tile(case.starts_ms, gpus)
+    nothing = np.zeros(gpus * count, dtype=np.int64)
+    return Windows(
+        gpu_id=np.repeat(np.arange(1, gpus + 1), count),
+        start_ms=start_ms,
+        end_ms=start_ms + case.window_s * 1000,
+        observed_ms=np.concatenate(case.observed_ms),
+        boot_start_ms=nothing,
+        sequence=nothing,
+        columns={name: np.concatenate([one[name] for one in case.columns]).astype(np.float64) for name in case.columns[0]},
+    )
+
+
+def _states(case: Case, windows: Windows, jobs: Sequence[Held], *, idle_w: float | None, limit_w: float | None) -> dict[str, Floats]:
+    """The share of each cell in each of STATES as the ledger judges it; NaN where it says nothing."""
+    gpus, count = len(case.gpus), len(case.truth[0])
+    first, end_ms = case.start_ms // HOUR_MS * HOUR_MS, case.start_ms + count * CELL_MS
+    question = Question(
+        windows=windows,
+        capacities=[Capacity(gpu, case.start_ms, end_ms, True, None, 1.0, idle_w, limit_w) for gpu in range(1, gpus + 1)],
+        holdings=[Holding(gpu, job.job_id, job.kind, None, [(job.start_ms, end_ms)]) for job in jobs for gpu in range(1, gpus + 1)],
+        sources=[Source("slurm", True, [(case.start_ms, end_ms)])],
+        outages={_gpu(case, event.uuid): [Outage(event.at_ms, end_ms, event.kind)] for event in case.events if event.kind == "gpu_lost"},
+        cuts=np.arange(first, end_ms + HOUR_MS, HOUR_MS),
+        target=(first, end_ms),
+        policy=Policy(),
+    )
+    found = {state: np.full((len(jobs) * gpus, count), np.nan) for state in STATES}
+    for one in states.judged_lanes(question):
+        gpu_id = one.one.member.gpu_id
+        table = cell_states.rows(one.tally, gpu_id=gpu_id, job_id=one.job_id, atom_start_ms=one.one.member.atoms.start_ms)
+        if table is None or one.job_id is None:
+            continue
+        row, cell = (one.job_id - 1) * gpus + gpu_id - 1, (table["start_ms"] - case.start_ms) // CELL_MS
+        total = sum(table[name] for name in cell_states.NAMES)
+        for state in STATES:
+            ms = sum(table[name] for name, label in zip(cell_states.NAMES, cell_states.LABELS, strict=True) if label[0] == state)
+            found[state][row, cell] = ms / total
+    return found
+
+
+def _gpu(case: Case, uuid: str | None) -> int:
+    return 1 + next(place for place, gpu in enumerate(case.gpus) if gpu.uuid == uuid)
