@@ -6,24 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from django.db import connection
 from django.db.models import Min, Q, QuerySet
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import cuts
-from fleetwatch.costs.coverage import Above, Covered, Kind, Promise, There, cover, narrowness
+from fleetwatch.costs.coverage import Above, Covered, Kind, Promise, There, cover, narrowness, together
 from fleetwatch.costs.day_sums import SETTLED
+from fleetwatch.costs.kinds import time_of_kinds
 from fleetwatch.costs.models import Commitment, ExchangeRate
 from fleetwatch.costs.pricing import HOUR_MS
 from fleetwatch.costs.totals import ZERO
 from fleetwatch.ledger.models import Entry
-from fleetwatch.lib.intervals import Interval, ceil_hour, floor_hour
-from fleetwatch.lib.sql import read_statement
-
-_TIME = read_statement(Path(__file__).parent / "sql" / "committed_time.sql")
+from fleetwatch.lib.intervals import Interval, ceil_hour, floor_hour, from_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +111,12 @@ def _wanted(commitment: Commitment) -> Kind:
 
 
 def _there(found: Sequence[Commitment], interval: Interval) -> dict[datetime, dict[Kind, There]]:
-    there: dict[datetime, dict[Kind, There]] = defaultdict(dict)
-    models = sorted({each.gpu_model_id for each in found})
-    with connection.cursor() as cursor:
-        cursor.execute(_TIME, {"start": interval.start, "end": interval.end, "gpu_model_ids": models})
-        for start, gpu_model, pool, node_class, region, capacity_ms, held_ms, usd_ms in cursor.fetchall():
-            kind = Kind(gpu_model, pool, node_class, region)
-            there[start][kind] = There(capacity_ms, held_ms, Fraction(usd_ms) / HOUR_MS)
-    return there
+    """By cut and kind what was there; of a kind that had several rates in a cut at their average."""
+    by_cut: dict[int, dict[Kind, There]] = defaultdict(dict)
+    for each in time_of_kinds(interval, gpu_model_ids=sorted({commitment.gpu_model_id for commitment in found})):
+        usd_per_ms = Fraction(each.usd_per_gpu_hour or ZERO) / HOUR_MS  # time without a rate is in no dollar figure
+        for cut_ms, capacity_ms, held_ms in zip(each.cuts_ms, each.capacity_ms, each.held_ms, strict=True):
+            if capacity_ms:
+                more, kinds = There(capacity_ms, held_ms, usd_per_ms), by_cut[cut_ms]
+                kinds[each.kind] = together(kinds[each.kind], more) if each.kind in kinds else more
+    return {from_ms(cut_ms): kinds for cut_ms, kinds in by_cut.items()}

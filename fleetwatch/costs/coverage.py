@@ -27,11 +27,14 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class There:
-    """GPU time of one kind in one hour, by the ledger: all of it, what a job held, and its dollars by the rate book, exactly."""
+    """GPU time of one kind in one hour, by the ledger: all of it, what a job held, and its average price by the rate book.
+
+    The price is dollars per GPU-millisecond, exactly.
+    """
 
     capacity_ms: int
     held_ms: int
-    cost_usd: Fraction
+    usd_per_ms: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +104,16 @@ class Above:
     cost_usd: Decimal
 
 
+_MsByPrice = defaultdict[Fraction, int]  # milliseconds by dollars per millisecond: multiplied once
+
+
 @dataclass(slots=True)
 class _Left:
-    """What is still to be covered of a kind in an hour."""
+    """What is still to be covered of a kind in an hour, and its average price by the rate book."""
 
     held_ms: int
     unheld_ms: int
+    usd_per_ms: Fraction
 
 
 @dataclass(slots=True)
@@ -114,11 +121,10 @@ class _Sum:
     used_ms: int = 0
     unheld_ms: int = 0
     missing_ms: int = 0
-    # milliseconds by price: multiplied once
-    used: dict[Fraction, int] = field(default_factory=lambda: defaultdict(int))
-    unheld: dict[Fraction, int] = field(default_factory=lambda: defaultdict(int))
-    missing: dict[Fraction, int] = field(default_factory=lambda: defaultdict(int))
-    rate_book: Fraction = Fraction(0)
+    used: _MsByPrice = field(default_factory=lambda: defaultdict(int))
+    unheld: _MsByPrice = field(default_factory=lambda: defaultdict(int))
+    missing: _MsByPrice = field(default_factory=lambda: defaultdict(int))
+    rate_book: _MsByPrice = field(default_factory=lambda: defaultdict(int))
 
 
 def cover(
@@ -130,18 +136,27 @@ def cover(
     stand in the order in which they take: the narrowest first (narrowness()), then the older.
     """
     sums: dict[int, _Sum] = defaultdict(_Sum)
-    above: dict[str, tuple[int, Fraction]] = {}
+    above: dict[str, _MsByPrice] = defaultdict(lambda: defaultdict(int))
+    # which kinds a promise can take from, in order: asked once, not in each hour
+    every = sorted({kind for kinds in there.values() for kind in kinds}, key=_order)
+    wanted = {promise.wanted for promises in promised.values() for promise in promises}
+    fitting = {each: [kind for kind in every if _fits(kind, each)] for each in wanted}
     for hour, promises in promised.items():
-        kinds = there.get(hour, {})
-        left = {kind: _Left(each.held_ms, each.capacity_ms - each.held_ms) for kind, each in kinds.items()}
+        left = {kind: _Left(each.held_ms, each.capacity_ms - each.held_ms, each.usd_per_ms) for kind, each in there.get(hour, {}).items()}
         for promise in promises:
-            _take(promise, sums[promise.commitment], kinds, left)
-        for kind, rest in left.items():
-            uncovered_ms = rest.held_ms + rest.unheld_ms
-            if uncovered_ms and any(_fits(kind, promise.wanted) for promise in promises):
-                gpu_ms, cost = above.get(kind.gpu_model, (0, Fraction(0)))
-                above[kind.gpu_model] = (gpu_ms + uncovered_ms, cost + _share(kinds[kind], uncovered_ms))
-    return _covered(sums), [Above(model, gpu_ms, _decimal(cost)) for model, (gpu_ms, cost) in sorted(above.items())]
+            _take(promise, sums[promise.commitment], [left[kind] for kind in fitting[promise.wanted] if kind in left])
+        for kind in {kind for promise in promises for kind in fitting[promise.wanted]} & left.keys():
+            above[kind.gpu_model][left[kind].usd_per_ms] += left[kind].held_ms + left[kind].unheld_ms
+    return _covered(sums), [
+        Above(model, sum(uncovered.values()), _usd(uncovered)) for model, uncovered in sorted(above.items()) if any(uncovered.values())
+    ]
+
+
+def together(first: There, second: There) -> There:
+    """The two of one kind and hour, at their average price."""
+    capacity_ms = first.capacity_ms + second.capacity_ms
+    usd = first.usd_per_ms * first.capacity_ms + second.usd_per_ms * second.capacity_ms
+    return There(capacity_ms, first.held_ms + second.held_ms, usd / capacity_ms)
 
 
 def narrowness(kind: Kind) -> int:
@@ -149,24 +164,24 @@ def narrowness(kind: Kind) -> int:
     return sum(bool(text) for text in (kind.pool, kind.node_class, kind.region))
 
 
-def _take(promise: Promise, into: _Sum, kinds: Mapping[Kind, There], left: Mapping[Kind, _Left]) -> None:
+def _take(promise: Promise, into: _Sum, fitting: Sequence[_Left]) -> None:
     """Takes what the promise can have of what is left: held time first."""
     open_ms = promise.gpu_ms
-    fitting = [kind for kind in sorted(left, key=_order) if _fits(kind, promise.wanted)]
-    for kind in fitting:
-        taken = min(open_ms, left[kind].held_ms)
-        left[kind].held_ms -= taken
-        open_ms -= taken
-        into.used_ms += taken
-        into.used[promise.usd_per_ms] += taken
-        into.rate_book += _share(kinds[kind], taken)
-    for kind in fitting:
-        taken = min(open_ms, left[kind].unheld_ms)
-        left[kind].unheld_ms -= taken
-        open_ms -= taken
-        into.unheld_ms += taken
-        into.unheld[promise.usd_per_ms] += taken
-        into.rate_book += _share(kinds[kind], taken)
+    for left in fitting:
+        if taken := min(open_ms, left.held_ms):
+            left.held_ms -= taken
+            open_ms -= taken
+            into.used_ms += taken
+            into.rate_book[left.usd_per_ms] += taken
+    into.used[promise.usd_per_ms] += promise.gpu_ms - open_ms
+    needed_ms = open_ms
+    for left in fitting:
+        if taken := min(open_ms, left.unheld_ms):
+            left.unheld_ms -= taken
+            open_ms -= taken
+            into.unheld_ms += taken
+            into.rate_book[left.usd_per_ms] += taken
+    into.unheld[promise.usd_per_ms] += needed_ms - open_ms
     into.missing_ms += open_ms
     into.missing[promise.usd_per_ms] += open_ms
 
@@ -184,16 +199,11 @@ def _order(kind: Kind) -> tuple[str, str, str, str]:
     return kind.gpu_model, kind.pool, kind.node_class, kind.region
 
 
-def _share(there: There, gpu_ms: int) -> Fraction:
-    """Dollars of a part of the time, at the kind's average price in that hour."""
-    return there.cost_usd * gpu_ms / there.capacity_ms if gpu_ms else Fraction(0)
-
-
 def _covered(sums: Mapping[int, _Sum]) -> list[Covered]:
     parts = [_usd(part) for each in sums.values() for part in (each.used, each.unheld, each.missing)]
     amounts = iter(lines(parts))
     return [
-        Covered(pk, each.used_ms, each.unheld_ms, each.missing_ms, next(amounts), next(amounts), next(amounts), _decimal(each.rate_book))
+        Covered(pk, each.used_ms, each.unheld_ms, each.missing_ms, next(amounts), next(amounts), next(amounts), _usd(each.rate_book))
         for pk, each in sums.items()
     ]
 

@@ -8,7 +8,7 @@ from django.db.models import Min
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import cuts
-from fleetwatch.costs.models import DaySum, SummedDay
+from fleetwatch.costs.models import DayHours, DaySum, SummedDay
 from fleetwatch.ledger import retention
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval, floor_hour
@@ -23,7 +23,7 @@ NODE_DAYS_PER_STATEMENT = 200  # of 8 GPUs: some 200,000 entries
 _SQL = Path(__file__).parent / "sql"
 _UNSUMMED = read_statement(_SQL / "unsummed_days.sql")
 _SUM = read_statement(_SQL / "sum_days.sql")
-_WRONG = read_statement(_SQL / "wrong_sums.sql")
+_WRONG = (read_statement(_SQL / "wrong_sums.sql"), read_statement(_SQL / "wrong_hours.sql"))
 
 
 def sum_days(now: datetime, limit: int, *, since: datetime | None = None) -> dict[str, int]:
@@ -49,15 +49,19 @@ def refresh(now: datetime, limit: int) -> dict[str, int]:
     """As sum_days(), from the first entry on; what the ledger no longer has is forgotten."""
     horizon = retention.horizon(now)
     SummedDay.objects.filter(start__lt=horizon).delete()
+    DayHours.objects.filter(start__lt=horizon).delete()
     forgotten, _ = DaySum.objects.filter(start__lt=horizon).delete()
     return {"forgotten": forgotten} | sum_days(now, limit)
 
 
 def wrong_sums(interval: Interval) -> list[tuple[str, datetime, int]]:
-    """(node, day, milliseconds) of every sum in the interval that is taken for current and is not that of its entries."""
+    """(node, day, milliseconds) of every sum in the interval, and of its hours, that counts as current and is not that of its entries."""
+    found: list[tuple[str, datetime, int]] = []
     with connection.cursor() as cursor:
-        cursor.execute(_WRONG, {"start": interval.start, "end": interval.end})
-        return list(cursor.fetchall())
+        for statement in _WRONG:
+            cursor.execute(statement, {"start": interval.start, "end": interval.end})
+            found += cursor.fetchall()
+    return found
 
 
 def _since(since: datetime | None, *, until: datetime) -> Interval | None:

@@ -228,6 +228,27 @@ class DaySum(models.Model):
         ]
 
 
+class DayHours(models.Model):
+    """GPU time of a node's summed day by cut of the ledger, over GPUs of one price; written and believed with its SummedDay.
+
+    The arrays are of one length and in order: one place for each cut of which there are entries.
+    """
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False)
+    start = models.DateTimeField(help_text="the organisation's midnight")
+    gpu = models.ForeignKey(
+        "inventory.GPU", on_delete=models.CASCADE, related_name="+", help_text="one of the GPUs: all have its price", db_index=False
+    )
+    cuts = ArrayField(models.DateTimeField())
+    capacity_ms = ArrayField(models.BigIntegerField())
+    held_ms = ArrayField(models.BigIntegerField(), help_text="of it, what a job held")
+    unobserved_ms = ArrayField(models.BigIntegerField(), help_text="of it, what nobody saw")
+
+    class Meta:
+        # read by: what commitments cover, a month's invoices beside its ledger
+        indexes = [models.Index(fields=["node", "start"], name="day_hours_by_node")]
+
+
 class MappingRule(models.Model):
     """Jobs that it matches belong to its team, project and cost centre over [valid_from, valid_to); mapping.py says which rule is asked first.
 

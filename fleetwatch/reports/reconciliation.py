@@ -5,17 +5,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from itertools import pairwise
 from pathlib import Path
 
 from django.db import connection
-from django.db.models import Max, Q, QuerySet
+from django.db.models import Max, QuerySet
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import commitments, pricing
-from fleetwatch.costs import selectors as costs
-from fleetwatch.costs.models import NodePlace
-from fleetwatch.costs.totals import Scope
+from fleetwatch.costs.kinds import time_of_kinds
+from fleetwatch.costs.totals import NOBODY
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.reports import months
@@ -120,15 +118,12 @@ def _ledger(interval: Interval) -> tuple[dict[Owner, Counted], int]:
     """GPU time and exact dollars by GPU model, region and whether the node is owned, adjustments of closed hours included; unpriced ms."""
     found: dict[Owner, Counted] = {}
     unpriced_ms = 0
-    models = [group.key for group in costs.totals_by(interval, "gpu_model")]
-    for span in _spans(interval):
-        places = _places(span.start)
-        for model in models:
-            for group in costs.totals_by(span, "node", scope=Scope(gpu_model=model)):
-                node_class, region = places.get(group.key, ("", ""))
-                each = group.totals
-                _add(found, Owner(model, region, node_class == OWNED), Counted(each.capacity_ms, each.states["unobserved"], each.cost_usd))
-                unpriced_ms += each.unpriced_ms
+    for each in time_of_kinds(interval):
+        gpu_ms, rate = sum(each.capacity_ms), each.usd_per_gpu_hour
+        cost_usd = ZERO if rate is None else pricing.cost_usd([(gpu_ms, rate)])
+        owner = Owner(each.kind.gpu_model, each.kind.region, each.kind.node_class == OWNED)
+        _add(found, owner, Counted(gpu_ms, sum(each.unobserved_ms), cost_usd))
+        unpriced_ms += gpu_ms if rate is None else 0
     for owner, counted, rate in _adjusted(interval):
         _add(found, owner, counted)
         unpriced_ms += counted.gpu_ms if rate is None else 0
@@ -145,25 +140,12 @@ def _adjusted(interval: Interval) -> list[tuple[Owner, Counted, Decimal | None]]
         cursor.execute(_ADJUSTED, {"start": interval.start, "end": interval.end})
         return [
             (
-                Owner(model or costs.NOBODY, region, is_owned),
+                Owner(model or NOBODY, region, is_owned),
                 Counted(gpu_ms, gpu_ms if is_unobserved else 0, ZERO if rate is None else pricing.cost_usd([(gpu_ms, rate)])),
                 rate,
             )
             for model, region, is_owned, is_unobserved, rate, gpu_ms in cursor.fetchall()
         ]
-
-
-def _spans(interval: Interval) -> list[Interval]:
-    """The interval, cut where nodes came to stand elsewhere: in each part every node has one place."""
-    inner = NodePlace.objects.filter(valid_from__gt=interval.start, valid_from__lt=interval.end)
-    moments = [interval.start, *inner.order_by("valid_from").values_list("valid_from", flat=True).distinct(), interval.end]
-    return [Interval(start, end) for start, end in pairwise(moments)]
-
-
-def _places(moment: datetime) -> dict[str, tuple[str, str]]:
-    """Class and region of each node that had a place then, by name."""
-    held = NodePlace.objects.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=moment), valid_from__lte=moment)
-    return {name: (node_class, region) for name, node_class, region in held.values_list("node__name", "node_class", "region")}
 
 
 def _missing(interval: Interval, now: datetime) -> dict[tuple[str, str], Missing]:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.costs.coverage import Above, Kind, Promise, There, cover, missing_usd
+from fleetwatch.costs.coverage import Above, Kind, Promise, There, cover, missing_usd, together
 
 HOUR_MS = 3_600_000
 FIRST = datetime(2026, 10, 1, tzinfo=UTC)
@@ -15,7 +15,7 @@ H100 = Kind("H100")
 
 
 def there(gpus, *, held=0, usd=2):
-    return There(gpus * HOUR_MS, held * HOUR_MS, Fraction(gpus * usd))
+    return There(gpus * HOUR_MS, held * HOUR_MS, Fraction(usd) / HOUR_MS)
 
 
 def promise(gpus, *, wanted=H100, usd="2", commitment=1):
@@ -97,13 +97,20 @@ def test_other_models_pools_classes_and_regions_cover_nothing():
     assert above == []
 
 
+def test_time_of_one_kind_at_two_rates_counts_at_their_average():
+    # 3 GPU-hours at $2 and 1 at $6: $12 for 4
+    both = together(there(3, held=1, usd=2), there(1, usd=6))
+
+    assert both == there(4, held=1, usd=3)
+
+
 def test_without_a_promise_nothing_is_above():
     assert cover({FIRST: []}, {FIRST: {H100: there(3)}}) == ([], [])
 
 
 KINDS = st.builds(Kind, st.just("H100"), st.sampled_from(["", "a"]), st.just(""), st.sampled_from(["", "eu"]))
 TIMES = st.integers(0, 5 * HOUR_MS)
-THERE = st.builds(lambda a, b, usd: There(a + b, b, Fraction(usd, 7)), TIMES, TIMES, st.integers(0, 10**7)).filter(
+THERE = st.builds(lambda a, b, usd: There(a + b, b, Fraction(usd, 7 * HOUR_MS * 10**6)), TIMES, TIMES, st.integers(0, 10**7)).filter(
     lambda each: each.capacity_ms
 )
 PROMISES = st.lists(st.tuples(KINDS, TIMES, st.integers(0, 10**7)), max_size=4)

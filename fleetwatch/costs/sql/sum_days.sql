@@ -1,4 +1,5 @@
--- One row: GPU time of a node's day [start, until) in one state and tier of one holder, over all GPUs of one price.
+-- One row: GPU time of a node's day [start, until) in one state and tier of one holder, over all GPUs of one price;
+--      beside them costs_dayhours, one row per node's day and price, with the same time by cut.
 -- In:  node_ids, starts, untils (arrays of one length; cuts of the ledger, each until within the day of its start).
 -- Again: safe, a day's rows are replaced whole. Versions and entries are read by one statement, so that they fit.
 WITH wanted AS MATERIALIZED (
@@ -23,28 +24,65 @@ forgotten AS (
     WHERE day_sum.node_id = wanted.node_id
       AND day_sum.start = wanted.start
 ),
+forgotten_hours AS (
+    DELETE FROM costs_dayhours AS day_hours
+    USING wanted
+    WHERE day_hours.node_id = wanted.node_id
+      AND day_hours.start = wanted.start
+),
 noted AS (
     INSERT INTO costs_summedday (node_id, start, until, versions, alike)
     SELECT node_id, start, until, versions, digest FROM wanted
     ON CONFLICT (node_id, start) DO UPDATE
     SET until = EXCLUDED.until, versions = EXCLUDED.versions, alike = EXCLUDED.alike
+),
+part AS MATERIALIZED (
+    SELECT
+        wanted.node_id,
+        wanted.start,
+        entry.start AS cut,
+        alike.stands_for_id AS gpu_id,
+        entry.job_id,
+        entry.state,
+        entry.tier,
+        entry.state = 'useful' AND entry.efficiency_source = 'none' AS is_busy_only,
+        sum(entry.gpu_ms) AS gpu_ms,
+        sum(entry.energy_j) AS energy_j,
+        COALESCE(sum(entry.gpu_ms) FILTER (WHERE entry.energy_j IS NOT NULL), 0) AS energy_ms
+    FROM wanted
+    JOIN ledger_entry AS entry
+        ON  entry.node_id = wanted.node_id
+        AND entry.start >= wanted.start
+        AND entry.start < wanted.until
+    JOIN costs_alike AS alike ON alike.gpu_id = entry.gpu_id
+    GROUP BY wanted.node_id, wanted.start, entry.start, alike.stands_for_id, entry.job_id, entry.state, entry.tier, is_busy_only
+),
+hour AS (
+    SELECT
+        node_id,
+        start,
+        gpu_id,
+        cut,
+        sum(gpu_ms)::bigint AS capacity_ms,
+        COALESCE(sum(gpu_ms) FILTER (WHERE job_id IS NOT NULL), 0)::bigint AS held_ms,
+        COALESCE(sum(gpu_ms) FILTER (WHERE state = 'unobserved'), 0)::bigint AS unobserved_ms
+    FROM part
+    GROUP BY node_id, start, gpu_id, cut
+),
+hours AS (
+    INSERT INTO costs_dayhours (node_id, start, gpu_id, cuts, capacity_ms, held_ms, unobserved_ms)
+    SELECT
+        node_id,
+        start,
+        gpu_id,
+        array_agg(cut ORDER BY cut),
+        array_agg(capacity_ms ORDER BY cut),
+        array_agg(held_ms ORDER BY cut),
+        array_agg(unobserved_ms ORDER BY cut)
+    FROM hour
+    GROUP BY node_id, start, gpu_id
 )
 INSERT INTO costs_daysum (node_id, start, gpu_id, job_id, state, tier, is_busy_only, gpu_ms, energy_j, energy_ms)
-SELECT
-    wanted.node_id,
-    wanted.start,
-    alike.stands_for_id,
-    entry.job_id,
-    entry.state,
-    entry.tier,
-    entry.state = 'useful' AND entry.efficiency_source = 'none' AS is_busy_only,
-    sum(entry.gpu_ms),
-    sum(entry.energy_j),
-    COALESCE(sum(entry.gpu_ms) FILTER (WHERE entry.energy_j IS NOT NULL), 0)
-FROM wanted
-JOIN ledger_entry AS entry
-    ON  entry.node_id = wanted.node_id
-    AND entry.start >= wanted.start
-    AND entry.start < wanted.until
-JOIN costs_alike AS alike ON alike.gpu_id = entry.gpu_id
-GROUP BY wanted.node_id, wanted.start, alike.stands_for_id, entry.job_id, entry.state, entry.tier, is_busy_only
+SELECT node_id, start, gpu_id, job_id, state, tier, is_busy_only, sum(gpu_ms), sum(energy_j), sum(energy_ms)
+FROM part
+GROUP BY node_id, start, gpu_id, job_id, state, tier, is_busy_only
