@@ -8,7 +8,6 @@ Definitions: domain facts 3.2 in docs/diagnosis.md. NaN = not read; nothing is e
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -105,11 +104,11 @@ class Lanes:
     figures: Mapping[str, Floats]
     states: Mapping[str, Floats]
 
-    def of_jobs(self) -> Iterator[slice]:
-        """The rows of each job."""
-        edges = np.flatnonzero(np.diff(self.job_id)) + 1
-        bounds = [0, *edges.tolist(), len(self.job_id)]
-        yield from (slice(low, high) for low, high in pairwise(bounds) if low < high)
+    def of_jobs(self) -> Iterator[Ints]:
+        """The rows of jobs of one size at a time: jobs x their rows."""
+        starts = np.flatnonzero(np.diff(self.job_id, prepend=-1))
+        sizes = np.diff(starts, append=len(self.job_id))
+        yield from (starts[sizes == size, None] + np.arange(size) for size in np.unique(sizes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +132,22 @@ class Features:
 
     def mean(self, values: Floats, weight: Floats) -> Floats:
         """Mean by weight over the window of what was read."""
-        by = np.where(np.isnan(values), 0.0, weight)
-        return ratio(self.sum(np.nan_to_num(values) * by), self.sum(by))
+        is_read = ~np.isnan(values)
+        weighted = self._total(np.where(is_read, values * weight, 0.0))
+        return ratio(weighted, self._total(np.where(is_read, weight, 0.0)))
 
     def sum(self, values: Floats) -> Floats:
         """Sum over the window; what is NaN adds nothing."""
-        total = np.cumsum(np.nan_to_num(values), axis=1)
+        return self._total(np.where(np.isnan(values), 0.0, values))
+
+    def _total(self, values: Floats) -> Floats:
+        total = np.cumsum(values, axis=1)
         total[:, self.length :] -= total[:, : -self.length].copy()
         return total
 
     def any(self, values: Floats) -> Mask:
         """Whether anything was read in the window."""
-        return self.sum((~np.isnan(values)).astype(np.float64)) > 0
+        return self._total((~np.isnan(values)).astype(np.float64)) > 0.5
 
     def _made(self, name: str) -> Floats:
         figures = self.lanes.figures
@@ -276,7 +279,7 @@ def _job_gpus(f: Features) -> Floats:
     """How many GPUs the job holds at that cell."""
     found = np.zeros(f.lanes.held.shape)
     for rows in f.lanes.of_jobs():
-        found[rows] = f.lanes.held[rows].sum(axis=0)
+        found[rows] = f.lanes.held[rows].sum(axis=1)[:, None]
     return found
 
 
@@ -303,24 +306,40 @@ FORMULAS: dict[str, Formula] = {
 }
 
 
-def _of_job(lanes: Lanes, values: Floats, over: Any) -> Floats:
+def _of_job(lanes: Lanes, values: Floats, over: Callable[[Floats], Floats]) -> Floats:
     """Over the job's lanes that hold a GPU at that cell and of which it was read; NaN without any."""
-    found = np.full(values.shape, np.nan)
+    known, found = np.where(lanes.held, values, np.nan), np.empty(values.shape)
     for rows in lanes.of_jobs():
-        own = np.where(lanes.held[rows], values[rows], np.nan)
-        is_known = ~np.isnan(own).all(axis=0)
-        if is_known.any():
-            found[rows.start : rows.stop, is_known] = over(own[:, is_known], axis=0)
+        found[rows] = over(known[rows])[:, None]
     return found
 
 
-def _mad(values: Floats, axis: int) -> Floats:
-    """Median absolute deviation from the median."""
-    result: Floats = np.nanmedian(np.abs(values - np.nanmedian(values, axis=axis, keepdims=True)), axis=axis)
+def _median(values: Floats) -> Floats:
+    """Of jobs x rows x cells over the rows: of what is read. (np.nanmedian of many small arrays is twenty times slower.)"""
+    ordered = np.sort(values, axis=1)  # NaN comes last
+    count = (~np.isnan(values)).sum(axis=1, keepdims=True)
+    # none read: both places are the first, which is NaN then
+    low, high = (np.take_along_axis(ordered, place, axis=1) for place in (np.maximum(count - 1, 0) // 2, count // 2))
+    result: Floats = (low + high)[:, 0] / 2
     return result
 
 
-_OVER: dict[str, Any] = {"median": np.nanmedian, "mad": _mad, "min": np.nanmin, "max": np.nanmax}
+def _mad(values: Floats) -> Floats:
+    """Median absolute deviation from the median."""
+    return _median(np.abs(values - _median(values)[:, None]))
+
+
+def _least(values: Floats) -> Floats:
+    result: Floats = np.fmin.reduce(values, axis=1)
+    return result
+
+
+def _most(values: Floats) -> Floats:
+    result: Floats = np.fmax.reduce(values, axis=1)
+    return result
+
+
+_OVER: dict[str, Callable[[Floats], Floats]] = {"median": _median, "mad": _mad, "min": _least, "max": _most}
 
 
 def _extreme(values: Floats, length: int, passing: Any) -> Floats:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from django.db import connection
 
-from fleetwatch.diagnosis import cells, lows
+from fleetwatch.diagnosis import cells, lows, packing
 from fleetwatch.diagnosis.cells import CELL_MS, Cells, Floats, Ints
 from fleetwatch.diagnosis.features import STATES, Lanes
 from fleetwatch.diagnosis.models import NodeCells
@@ -15,12 +15,11 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.ledger import cell_states, hour_cells
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
-from fleetwatch.telemetry import codec, frames
+from fleetwatch.telemetry import frames
 
 CELLS_PER_HOUR = HOUR_MS // CELL_MS
 # A pause that had begun before an hour is told from one that begins with it.
 CONTEXT_MS = 900_000
-DIGITS = 6  # of a packed figure: sensors resolve less
 
 # Names that model servers go by; a pod of KServe or Ray Serve has them in its labels.
 SERVING = re.compile(
@@ -91,21 +90,25 @@ def spoken(found: frames.Frame) -> frames.Frame:
 
 
 def packed(found: Cells, some: slice) -> bytes:
-    """Those cells as bytes: a row per GPU and cell, figures that nobody read left out."""
-    figures = {name: np.round(values[:, some].ravel(), DIGITS) for name, values in found.figures.items()}
-    gpu = np.repeat(found.gpu_ids, some.stop - some.start)
-    return codec.pack({"gpu_id": gpu} | {name: values for name, values in figures.items() if not np.isnan(values).all()})
+    """Those cells as bytes: a row per GPU and cell."""
+    gpu_id = np.repeat(found.gpu_ids, some.stop - some.start)
+    return packing.pack(gpu_id, {name: values[:, some].ravel() for name, values in found.figures.items()})
 
 
 def stored_cells(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[tuple[int, int], dict[str, np.ndarray]]:
     """(node, clock hour) -> its packed cells' columns: `gpu_id` and the figures, a row per GPU and cell."""
     rows = NodeCells.objects.filter(node_id__in=node_ids, hour__gte=from_ms(start_ms), hour__lt=from_ms(end_ms))
-    return {(node_id, to_ms(hour)): unpacked(payload) for node_id, hour, payload in rows.values_list("node_id", "hour", "payload")}
+    found = (
+        (node_id, to_ms(hour), packing.unpack(bytes(payload))) for node_id, hour, payload in rows.values_list("node_id", "hour", "payload")
+    )
+    return {(node_id, hour): columns for node_id, hour, columns in found if columns is not None}
 
 
 def unpacked(payload: bytes | memoryview) -> dict[str, np.ndarray]:
-    """Columns of packed cells."""
-    return codec.unpack(bytes(payload))
+    """Columns of packed cells. Raises ValueError for bytes that are none."""
+    if (columns := packing.unpack(bytes(payload))) is None:
+        raise ValueError("these bytes are no packed cells")
+    return columns
 
 
 def lanes(found: Mapping[int, Held], start_ms: int, end_ms: int, figures: Mapping[tuple[int, int], Mapping[str, np.ndarray]]) -> Lanes:

@@ -94,8 +94,8 @@ def replace(node_id: int, start_ms: int, end_ms: int, told: Hours) -> set[int]:
     """The jobs whose rows changed in the clock hours of [start_ms, end_ms); an hour that differs is written anew."""
     stored = _stored(node_id, start_ms, end_ms)
     changed = [hour for hour in sorted(stored.keys() | told.keys()) if Counter(stored.get(hour, ())) != Counter(told.get(hour, ()))]
-    for hour in changed:
-        CauseEntry.objects.filter(node_id=node_id, start__gte=from_ms(hour), start__lt=from_ms(hour + HOUR_MS)).delete()
+    if gone := [start for hour in changed for start in {row[1] for row in stored.get(hour, ())}]:
+        CauseEntry.objects.filter(node_id=node_id, start__in=gone).delete()
     fresh = ((node_id, *row[:5], list(row[5]), *row[6:]) for hour in changed for row in told.get(hour, ()))
     copy_rows("diagnosis_causeentry", ("node_id", *COLUMNS), fresh)
     days = {from_ms(hour).astimezone(UTC).date() for hour in changed}
