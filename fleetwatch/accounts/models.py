@@ -32,7 +32,7 @@ class User(AbstractUser):
 
 
 class ApiToken(models.Model):
-    """A read token for the API: 256 random bits, kept as SHA-256, shown once."""
+    """A token for the API, to read or also to write: 256 random bits, kept as SHA-256, shown once."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=100, blank=True, default="")

@@ -11,7 +11,7 @@ from django.db.models import Q
 from fleetwatch.accounts.models import ApiToken, Organisation, Team, User
 
 ADMIN = "admin"
-SCOPES = ("read",)
+READ, WRITE = SCOPES = ("read", "write")  # write: decides about findings too
 HINT_CHARACTERS = 8
 # a token's last use is for people: to the minute is enough, and a write per request is not
 LAST_USE_RESOLUTION = timedelta(minutes=1)
@@ -44,8 +44,8 @@ def create_api_token(user: User, *, scope: str, now: datetime, name: str = "", e
     return text
 
 
-def authenticate_api_token(text: str, now: datetime) -> User | None:
-    """The active user that the token speaks for; None when it is unknown, expired or revoked."""
+def authenticate_api_token(text: str, now: datetime, *, scope: str = READ) -> User | None:
+    """The active user that the token speaks for; None when it is unknown, expired, revoked or made for less than `scope`."""
     token = (
         ApiToken.objects.filter(
             Q(expires_at__isnull=True) | Q(expires_at__gt=now), digest=digest(text), revoked_at__isnull=True, user__is_active=True
@@ -53,7 +53,7 @@ def authenticate_api_token(text: str, now: datetime) -> User | None:
         .select_related("user")
         .first()
     )
-    if token is None:
+    if token is None or scope not in (READ, token.scope):
         return None
     if token.last_used_at is None or now - token.last_used_at >= LAST_USE_RESOLUTION:
         token.last_used_at = now

@@ -2,5 +2,5 @@
 
 In:   token or session.
 Out:  JSON with units in names, coverage beside every total.
-Rule: GET only; nothing here writes.
+Rule: nothing here writes but what people decide about findings.
 """

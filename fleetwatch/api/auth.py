@@ -1,11 +1,11 @@
-"""Who may read the API: an API token, or somebody who is logged in."""
+"""Who may use the API: an API token, or somebody who is logged in."""
 
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja.security import HttpBearer
 
 from fleetwatch.accounts.models import User
-from fleetwatch.accounts.services import authenticate_api_token
+from fleetwatch.accounts.services import WRITE, authenticate_api_token
 
 _SCHEME = "bearer "
 
@@ -15,6 +15,13 @@ class Token(HttpBearer):
 
     def authenticate(self, request: HttpRequest, token: str) -> User | None:
         return authenticate_api_token(token, timezone.now())
+
+
+class WriteToken(HttpBearer):
+    """`Authorization: Bearer <API token of the scope "write">`."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> User | None:
+        return authenticate_api_token(token, timezone.now(), scope=WRITE)
 
 
 def reader(request: HttpRequest) -> User | None:

@@ -9,6 +9,7 @@ from fleetwatch.api.auth import Token
 from fleetwatch.api.budget_routes import router as budgets
 from fleetwatch.api.commitment_routes import router as commitments
 from fleetwatch.api.explain_routes import router as explanations
+from fleetwatch.api.finding_routes import router as findings
 from fleetwatch.api.period import RequestError
 from fleetwatch.api.report_routes import router as reports
 from fleetwatch.api.routes import router
@@ -23,6 +24,7 @@ rows of one breakdown sum to their total. `null` means "not known", never zero. 
 api = NinjaAPI(title="FleetWatch", version="1", description=DESCRIPTION, docs_url=None, openapi_url=None, auth=[Token(), django_auth])
 api.add_router("", router)
 api.add_router("", explanations)
+api.add_router("", findings)
 api.add_router("", trials)
 api.add_router("", reports)
 api.add_router("", commitments)

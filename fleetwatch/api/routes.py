@@ -1,5 +1,6 @@
 """The endpoints of /api/v1 that read: parse, select, shape. Nothing here writes."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -19,6 +20,10 @@ from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.models import GPURate
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.totals import Group, Scope, nothing
+from fleetwatch.diagnosis import evidence
+from fleetwatch.diagnosis import selectors as diagnosis
+from fleetwatch.diagnosis.caused import Saving
+from fleetwatch.diagnosis.selectors import CAUSED_STATES, Primary
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Job
 
@@ -27,9 +32,6 @@ Period = Query[schemas.PeriodQuery]
 Where = Query[schemas.Filter]
 Paging = Query[schemas.Page]
 Grouping = Literal["team", "project", "cost_centre", "user", "job", "node", "gpu_model", "cause"]
-
-# what a diagnosis explains (docs/ledger.md, invariant 7: the sum over causes is idle + stalled + underused)
-CAUSED_STATES = ("idle", "stalled", "underused")
 
 router = Router()
 
@@ -56,8 +58,8 @@ def waste(request: HttpRequest, period: Period, where: Where, paging: Paging, gr
     by_cause = group_by == "cause"
     scope = Scope(**where.dict(), states=CAUSED_STATES if by_cause else None)
     total = costs.totals(wanted.interval, scope=scope)
-    undiagnosed = [Group("undetermined", "cause not determined", total)] if total.capacity_ms else []
-    groups = undiagnosed if by_cause else costs.totals_by(wanted.interval, group_by, scope=scope)
+    interval = wanted.interval
+    groups = diagnosis.waste_by_cause(interval, scope=scope) if by_cause else costs.totals_by(interval, group_by, scope=scope)
     shapes = rows_of_figures([group.totals for group in groups])
     lines = [shape | {"key": group.key, "label": group.label} for group, shape in zip(groups, shapes, strict=True)]
     page, following = wanted.page(lines, paging.limit)
@@ -74,7 +76,8 @@ def jobs(request: HttpRequest, period: Period, where: Where, paging: Paging) -> 
     page, following = wanted.page(list(zip(groups, shapes, strict=True)), paging.limit)
     named = Job.objects.select_related("team").filter(key__in=[group.key for group, _ in page])
     found = {job.key: job for job in into_teams(named, before=wanted.interval.end)}
-    lines = [rows.job_row(found[group.key], shape) for group, shape in page if group.key in found]
+    why = diagnosis.primary_causes(wanted.interval, scope=scope)
+    lines = [_job_row(found[group.key], shape, why) for group, shape in page if group.key in found]
     total = figures(costs.totals(wanted.interval, scope=scope))
     return wanted.echo() | {"totals": total, "rows": lines, "next_cursor": following}
 
@@ -91,7 +94,10 @@ def job(request: HttpRequest, key: str, period: Period) -> Answer:
     groups = costs.totals_by(wanted.interval, "gpu", scope=scope)
     shapes = rows_of_figures([group.totals for group in groups])
     gpus = [shape | {"uuid": group.key, "label": group.label} for group, shape in zip(groups, shapes, strict=True)]
-    return wanted.echo() | rows.job_row(found, figures(costs.totals(wanted.interval, scope=scope))) | {"gpus": gpus}
+    why = diagnosis.primary_causes(wanted.interval, scope=scope)
+    seen = evidence.evidence(found, why[found.pk][0].cause) if found.pk in why else None
+    row = _job_row(found, figures(costs.totals(wanted.interval, scope=scope)), why, seen.lines if seen else ())
+    return wanted.echo() | row | {"gpus": gpus}
 
 
 @router.get("/nodes", response=schemas.NodePage, tags=["fleet"])
@@ -167,6 +173,11 @@ def incidents(request: HttpRequest, period: Period, paging: Paging) -> Answer:
     overlapping = Q(opened_at__lt=wanted.interval.end) & (Q(resolved_at__isnull=True) | Q(resolved_at__gte=wanted.interval.start))
     page, following = wanted.page(Incident.objects.select_related("rule").filter(overlapping).order_by("-opened_at", "-pk"), paging.limit)
     return {"rows": [rows.incident_row(incident) for incident in page], "next_cursor": following}
+
+
+def _job_row(job: Job, shape: Answer, why: Mapping[int, tuple[Primary, Saving]], lines: Sequence[str] = ()) -> Answer:
+    primary, saving = why.get(job.pk, (None, None))
+    return rows.job_row(job, shape, rows.cause_of(primary, lines), saving)
 
 
 def _figures_by_key(groups: list[Group]) -> dict[str, Answer]:

@@ -1,10 +1,17 @@
 """Rows of the lists: facts of a model beside its figures."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from fleetwatch.alerts.models import Incident
 from fleetwatch.api.figures import gpu_hours
 from fleetwatch.costs.models import GPURate, MappingRule, Rate
+from fleetwatch.costs.pricing import usd
+from fleetwatch.diagnosis.caused import Saving
+from fleetwatch.diagnosis.causes import title
+from fleetwatch.diagnosis.rules import CONFIDENCES
+from fleetwatch.diagnosis.selectors import Primary
+from fleetwatch.diagnosis.verdicts import UNDETERMINED
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import STATES
@@ -12,11 +19,21 @@ from fleetwatch.lib.intervals import from_ms
 
 Shape = dict[str, Any]
 
-# Until a diagnosis exists nobody knows why: said, and not left out
-UNDETERMINED: Shape = {"key": "undetermined", "confidence": None, "evidence": []}
+
+def cause_of(primary: Primary | None, evidence: Sequence[str] = ()) -> Shape:
+    """Why a job wastes; where nothing was diagnosed nobody knows: said, and not left out."""
+    if primary is None or primary.cause == UNDETERMINED:
+        return {"key": UNDETERMINED, "title": title(UNDETERMINED), "confidence": None, "evidence": []}
+    return {
+        "key": primary.cause,
+        "title": title(primary.cause),
+        "confidence": CONFIDENCES[primary.confidence] or None,
+        "evidence": list(evidence),
+    }
 
 
-def job_row(job: Job, figures: Shape) -> Shape:
+def job_row(job: Job, figures: Shape, cause: Shape, saving: Saving | None = None) -> Shape:
+    """`saving` is what all its findings could save in the period; None = nothing was diagnosed."""
     return figures | {
         "key": job.key,
         "name": job.name,
@@ -34,8 +51,9 @@ def job_row(job: Job, figures: Shape) -> Shape:
         "restarts": job.restarts,
         "labels": job.labels,
         "gpu_hours": {state: gpu_hours(figures["states"][state]) for state in STATES},
-        "primary_cause": UNDETERMINED,
-        "savings_usd": None,
+        "primary_cause": cause,
+        "savings_gpu_hours": None if saving is None else [gpu_hours(saving.low_ms), gpu_hours(saving.high_ms)],
+        "savings_usd": None if saving is None else [float(usd(saving.low_usd)), float(usd(saving.high_usd))],
     }
 
 
@@ -67,7 +85,7 @@ def gpu_row(gpu: GPU, figures: Shape) -> Shape:
         "persistence": gpu.persistence,
         "unread": gpu.unread,
         "first_at": _at(gpu.first_ms),
-        "last_at": _at(gpu.last_ms),
+        "last_at": _at(gpu.newest_ms),
         "retired_at": _at(gpu.retired_ms),
     }
 

@@ -160,10 +160,14 @@ class WastePage(Period):
 
 
 class Cause(Schema):
-    """Why the job wastes. `key` is "undetermined" where nothing was diagnosed; confidence is 0 to 1."""
+    """Why the job wastes: the cause of most of its wasted time; "undetermined" where nothing was diagnosed.
+
+    `confidence` is low, medium, high or null. `evidence` has a sentence per sign of the rule, for one job alone.
+    """
 
     key: str
-    confidence: float | None
+    title: str
+    confidence: str | None
     evidence: list[str]
 
 
@@ -185,6 +189,7 @@ class JobRow(Figures):
     labels: dict[str, Any]
     gpu_hours: States
     primary_cause: Cause
+    savings_gpu_hours: list[float] | None
     savings_usd: list[float] | None
 
 

@@ -15,6 +15,9 @@ from fleetwatch.costs.selectors import Scope
 from fleetwatch.dashboard import figures, maps, words
 from fleetwatch.dashboard.figures import Burn, Figure, Line
 from fleetwatch.dashboard.period import Period
+from fleetwatch.diagnosis import evidence, marks
+from fleetwatch.diagnosis.causes import title
+from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry import selectors as telemetry
@@ -130,6 +133,52 @@ def _scaled(values: Sequence[float | None], scale: float) -> list[float | None]:
     return [None if value is None else round(value * scale, 5) for value in values]
 
 
+FINE_MS = 2 * 3_600_000  # a window up to so long is drawn in ten seconds
+MARKED = {marks.PAUSE: ("pause", "stalled"), marks.SPINNING: ("spinning", "idle")}
+
+
+def _finding(params: Params, period: Period) -> Chart:
+    """The newest window of a finding on the GPU that it affects most, whatever period is asked for."""
+    number = params.get("finding", "")
+    found = Finding.objects.select_related("job").filter(pk=number).first() if number.isdecimal() and len(number) < 19 else None
+    seen = evidence.evidence_of(found) if found else None
+    if found is None or seen is None:
+        raise NoSuchChartError(number)
+    step_s = max(10 if seen.end_ms - seen.start_ms <= FINE_MS else 30, seen.gpu.node.window_s)
+    told = telemetry.series(
+        seen.gpu, seen.start_ms, seen.end_ms, columns=[*_CURVES, "util_low_fraction", "spin_fraction"], step_s=step_s
+    )
+    lines = [
+        Line(label, _scaled(told.columns[column], _scale(column, seen.gpu)), token)
+        for column, (label, token) in _CURVES.items()
+        if any(value is not None for value in told.columns[column]) and _scale(column, seen.gpu)
+    ]
+    starts = [from_ms(start_ms).astimezone(period.zone) for start_ms in told.start_ms]
+    marked = marks.marks(told.start_ms, step_s * 1000, told.columns)
+    shades = [(*(from_ms(ms).astimezone(period.zone) for ms in (mark.start_ms, mark.end_ms)), MARKED[mark.kind][1]) for mark in marked]
+    words = [next((MARKED[mark.kind][0] for mark in marked if mark.start_ms <= ms < mark.end_ms), "") for ms in told.start_ms]
+    rows = [[_text(start), *(line.values[index] for line in lines), words[index]] for index, start in enumerate(starts)]
+    figure = figures.shaded(figures.series(starts, lines, y_format=".0%", top=1.0), shades)
+    return Chart(
+        f"{title(found.cause)}, as it was measured", figure, [f"Start ({period.zone})", *(line.name for line in lines), "Marked"], rows
+    )
+
+
+_CURVES = {
+    "util_mean": ("utilisation", "accent"),
+    "power_w": ("power of its limit", "idle"),
+    "sm_active": ("SM active", "ink"),
+    "tensor_active": ("tensor active", "ink-3"),
+    "memory_used_bytes": ("memory used", "unavailable"),
+}
+
+
+def _scale(column: str, gpu: GPU) -> float:
+    """What makes the column a ratio; 0 where that is not known."""
+    whole = {"power_w": gpu.power_limit_w or (gpu.model.limit_w if gpu.model else None), "memory_used_bytes": gpu.memory_total_bytes}
+    return 1 / (whole[column] or float("inf")) if column in whole else 1.0
+
+
 def _budget(params: Params, period: Period) -> Chart:
     """The running month of a team (without one: of the fleet), whatever period is asked for."""
     slug = params.get("team", "")
@@ -171,6 +220,7 @@ CHARTS: dict[str, Callable[[Params, Period], Chart]] = {
     "spend": _spend,
     "budget": _budget,
     "fleet": _fleet,
+    "finding": _finding,
     **{name: _series_of(metric) for name, metric in METRICS.items()},
 }
 

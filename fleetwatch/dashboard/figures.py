@@ -103,6 +103,15 @@ def series(starts: Sequence[datetime], lines: Sequence[Line], *, y_format: str, 
     return {"data": traces, "layout": layout}
 
 
+def shaded(figure: Figure, spans: Sequence[tuple[datetime, datetime, str]]) -> Figure:
+    """The figure with these spans of time shaded behind its lines, each in its token's colour (a shape's `name`)."""
+    shapes = [
+        {"type": "rect", "xref": "x", "yref": "paper", "x0": _iso(start), "x1": _iso(end), "y0": 0, "y1": 1, "name": token}
+        for start, end, token in spans
+    ]
+    return figure | {"layout": figure["layout"] | {"shapes": shapes}}
+
+
 @dataclass(frozen=True, slots=True)
 class Burn:
     """Dollars of a month, added up: moments with what was spent by then, and from there on what is expected by then."""

@@ -36,6 +36,22 @@ def about(value: Decimal | float | None) -> str:
     return usd(amount if not amount else amount.quantize(Decimal(1).scaleb(amount.adjusted() - 2), ROUND_HALF_UP))
 
 
+def roughly(low: Decimal, high: Decimal) -> str:
+    """A saving as a range, two significant digits: "$120–280"; one figure where both ends read the same."""
+    ends = [usd(_rough(end)).removesuffix(".00") for end in (low, high)]
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]}–{ends[1].removeprefix('$')}"
+
+
+def roughly_hours(low_ms: int, high_ms: int) -> str:
+    """The same in GPU-hours, without the unit's name: "12–28"."""
+    ends = [f"{_rough(Decimal(ms) / HOUR_MS).normalize():,f}" for ms in (low_ms, high_ms)]
+    return ends[0] if ends[0] == ends[1] else "–".join(ends)
+
+
+def _rough(value: Decimal) -> Decimal:
+    return value.quantize(Decimal(1).scaleb(value.adjusted() - 1), ROUND_HALF_UP) if value else Decimal(0)
+
+
 def usd_exact(value: Decimal | float | None) -> str:
     """The amount to the micro-dollar, for a title."""
     return "not known" if value is None else f"${_round(_decimal(value), 6):,}"

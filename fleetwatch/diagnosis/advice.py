@@ -37,8 +37,8 @@ class Place:
     scheduler: str = ""
     job_id: str = ""
     name: str = ""  # Kubernetes: namespace/pod
-    nodes: tuple[str, ...] = ()
-    pids: tuple[int, ...] = ()
+    node: str = ""  # of the GPU that was looked at
+    pids: tuple[int, ...] = ()  # of the job, there
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +75,18 @@ def advise(code: str, facts: Facts) -> Advice:
 
 def command(code: str, place: Place) -> str:
     """What to type to act on the cause: end the job, or take the node out of service; "" where nothing is to be ended."""
-    if code in ("gpu_fault", "throttled"):
-        return _drain(place)
+    if code in _TROUBLE:
+        return _drain(place, _TROUBLE[code])
     return _end(place) if code in ("allocated_no_process", "idle_held", "hung") else ""
 
 
-def _drain(place: Place) -> str:
-    if not place.nodes:
-        return ""
-    if place.scheduler == "slurm":
-        return f"scontrol update nodename={_word(','.join(place.nodes))} state=drain reason='GPU fault'"
-    return f"kubectl cordon {' '.join(map(_word, place.nodes))}" if place.scheduler == "kubernetes" else ""
+_TROUBLE = {"gpu_fault": "GPU fault", "throttled": "GPU slowed by heat or power"}
+
+
+def _drain(place: Place, reason: str) -> str:
+    if place.node and place.scheduler == "slurm":
+        return f"scontrol update nodename={_word(place.node)} state=drain reason={_word(reason)}"
+    return f"kubectl cordon -- {_word(place.node)}" if place.node and place.scheduler == "kubernetes" else ""
 
 
 def _end(place: Place) -> str:
@@ -96,8 +97,8 @@ def _end(place: Place) -> str:
         return f"kubectl delete pod -n {_word(namespace)} -- {_word(pod)}"
     if place.scheduler in ("docker", "podman", "containerd") and place.job_id:
         return f"{place.scheduler if place.scheduler == 'podman' else 'docker'} stop -- {_word(place.job_id)}"
-    if place.pids and place.nodes:
-        return f"ssh {_word(place.nodes[0])} kill {' '.join(str(pid) for pid in place.pids)}"
+    if place.pids and place.node:
+        return f"ssh -- {_word(place.node)} kill {' '.join(str(pid) for pid in place.pids)}"
     return ""
 
 
@@ -116,6 +117,8 @@ def _concrete(code: str, facts: Facts) -> tuple[Step, ...]:
             return (*_larger_batch(facts), *_smaller_gpu(facts))
         case "oversized_gpu" | "bursty_service":
             return _smaller_gpu(facts)
+        case "straggler" if facts.place.node and facts.place.scheduler == "slurm":
+            return (Step("Run it again without the slow GPU's node.", f"sbatch --exclude={_word(facts.place.node)} job.sh"),)
         case "partial_idle":
             used = max(facts.gpus - facts.affected_gpus, 1)
             return (Step(f"Ask for {used} GPU{'s' * (used > 1)} instead of {facts.gpus}, or use them all.", _request(facts, used)),)
@@ -172,8 +175,8 @@ def _larger_batch(facts: Facts) -> tuple[Step, ...]:
         return ()
     return (
         Step(
-            f"Memory peaks at {facts.memory_peak_ratio:.0%}: a batch {factor:.0f} times as large still fits. Double it step by step,"
-            " and scale the learning rate with it.",
+            f"Memory peaks at {(facts.memory_peak_ratio or 0) * 100:.0f} %: a batch {factor:.0f} times as large still fits."
+            " Double it step by step, and scale the learning rate with it.",
             f"batch_size = {factor:.0f} * batch_size",
         ),
     )

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from django.db import connection
-from django.db.models import Max, Sum
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.selectors import zone
@@ -22,7 +21,7 @@ from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.totals import EVERYTHING, UNALLOCATED, Group, Scope
 from fleetwatch.diagnosis.caused import NO_SAVING, WASTE, ZERO, Caused, Saving, rest
 from fleetwatch.diagnosis.causes import title
-from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
+from fleetwatch.diagnosis.models import Finding, Said
 from fleetwatch.diagnosis.store import UNFIT
 from fleetwatch.diagnosis.verdicts import NUMBER, UNDETERMINED
 from fleetwatch.jobs.models import Job
@@ -66,8 +65,6 @@ class Primary:
     cause: str
     confidence: int
     wasted_ms: int
-    low_ms: int
-    high_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +168,12 @@ def findings(interval: Interval, *, now: datetime, scope: Scope = EVERYTHING, ca
     return sorted(lines, key=rank)
 
 
+def assigned(lines: Iterable[Line], name: str) -> list[Line]:
+    """Those given to the user of that name; "" = to nobody."""
+    owner = User.objects.filter(username=name).values_list("pk", flat=True).first() if name else None
+    return [line for line in lines if line.finding.assignee_id == owner and (owner is not None or not name)]
+
+
 def rank(line: Line) -> tuple[Decimal, int, int]:
     """Most recoverable dollars first; of the same, most recoverable time."""
     return -line.caused.saving.middle_usd, -line.caused.saving.high_ms, line.finding.pk
@@ -202,37 +205,22 @@ def status(finding: Finding, now: datetime) -> str:
     return finding.status
 
 
-def total(lines: Iterable[Line]) -> Saving:
+def total(several: Iterable[Caused]) -> Saving:
     """The sum of savings; never more than what was wasted, for each is one cause's of its own time."""
-    return sum((line.caused.saving for line in lines), NO_SAVING)
+    return sum((one.saving for one in several if one.cause not in UNFIT), NO_SAVING)
 
 
-def primary_causes(job_ids: Iterable[int], interval: Interval) -> dict[int, Primary]:
-    """Why each job wastes; jobs of which nothing was diagnosed in the period are left out."""
-    whole = cuts.outward(interval, zone())
-    columns = [f"{name}_ms" for name in WASTE]
-    rows = (
-        CauseEntry.objects.filter(job__in=list(job_ids), start__gte=whole.start, start__lt=whole.end)
-        .values("job_id", "cause")
-        .annotate(
-            held=Sum("held_ms"),
-            low=Sum("low_ms"),
-            high=Sum("high_ms"),
-            sure=Max("confidence"),
-            wasted=sum((Sum(c) for c in columns[1:]), Sum(columns[0])),
-        )
-        .order_by()
-    )
-    by_job: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        by_job[row["job_id"]].append(row)
-    return {job_id: _primary(several) for job_id, several in by_job.items()}
+def primary_causes(interval: Interval, *, scope: Scope = EVERYTHING) -> dict[int, tuple[Primary, Saving]]:
+    """Why each job wastes, and what its findings could save in the period; jobs of which nothing was diagnosed are left out."""
+    by_job: dict[int, list[Caused]] = defaultdict(list)
+    for one in causes(interval, scope=scope, by_job=True):
+        by_job[one.job_id or 0].append(one)
+    return {job_id: (_primary(several), total(several)) for job_id, several in by_job.items()}
 
 
-def _primary(rows: list[dict[str, Any]]) -> Primary:
-    row = max(rows, key=lambda one: (one["wasted"], one["held"], -NUMBER.get(one["cause"], len(NUMBER))))
-    low, high = (sum(one[name] for one in rows if one["cause"] not in UNFIT) for name in ("low", "high"))
-    return Primary(row["cause"], row["sure"], row["wasted"], low, high)
+def _primary(several: list[Caused]) -> Primary:
+    one = max(several, key=lambda one: (one.wasted_ms, one.held_ms, -NUMBER.get(one.cause, len(NUMBER))))
+    return Primary(one.cause, one.confidence, one.wasted_ms)
 
 
 def history(finding: Finding) -> list[Said]:

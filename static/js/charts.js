@@ -56,6 +56,7 @@ function dress(layout, width, height) {
     hoverlabel: { bgcolor: token("card"), bordercolor: token("line-strong"), font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: token("ink") } },
     xaxis: { ...axis, tickangle: 0, ...layout.xaxis, nticks: width < 420 ? 4 : layout.xaxis.nticks },
     yaxis: { ...axis, ...names(layout.yaxis, height) },
+    shapes: layout.shapes?.map((shape) => ({ ...shape, layer: "below", line: { width: 0 }, fillcolor: token(shape.name), opacity: 0.22 })),
   };
 }
 

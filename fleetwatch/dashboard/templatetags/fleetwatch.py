@@ -14,6 +14,7 @@ from django.template.context import Context
 from django.utils.html import format_html_join
 
 from fleetwatch.dashboard import bars, numbers, words
+from fleetwatch.diagnosis.caused import Saving
 from fleetwatch.lib.intervals import from_ms, to_ms
 
 register = template.Library()
@@ -54,6 +55,20 @@ def hours(gpu_ms: int | None) -> dict[str, str]:
 def figure(value: float | str | None) -> dict[str, str]:
     """A cell of a chart's table, short, the exact value on hover; what is not known is empty."""
     return {"text": numbers.short(value), "exact": "" if value is None else str(value)}
+
+
+@register.inclusion_tag("dashboard/_number.html")
+def saving(value: Saving) -> dict[str, str]:
+    """A saving in dollars to two digits, the exact range on hover."""
+    exact = f"{numbers.usd_exact(value.low_usd)} to {numbers.usd_exact(value.high_usd)}"
+    return {"text": numbers.roughly(value.low_usd, value.high_usd), "exact": exact}
+
+
+@register.inclusion_tag("dashboard/_number.html")
+def saved_hours(value: Saving) -> dict[str, str]:
+    """The same in GPU-hours, without the unit's name. Takes a Projection too."""
+    exact = f"{numbers.gpu_hours_exact(value.low_ms)} to {numbers.gpu_hours_exact(value.high_ms)}"
+    return {"text": numbers.roughly_hours(value.low_ms, value.high_ms), "exact": exact}
 
 
 @register.inclusion_tag("dashboard/_statebar.html")

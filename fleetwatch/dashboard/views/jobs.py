@@ -17,6 +17,11 @@ from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.lines import GPULine
 from fleetwatch.dashboard.pages import Page, page_of
 from fleetwatch.dashboard.period import read_period
+from fleetwatch.diagnosis import selectors as diagnosis
+from fleetwatch.diagnosis.caused import Saving
+from fleetwatch.diagnosis.causes import BY_CODE, title
+from fleetwatch.diagnosis.rules import CONFIDENCES
+from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.jobs.models import Allocation, Job
 
 PAGE_SIZE = 50
@@ -33,6 +38,12 @@ class JobLine:
 
     group: Group
     job: Job | None
+    cause: Primary | None
+
+    @property
+    def cause_title(self) -> str:
+        """Why it wastes; "" where nothing was diagnosed."""
+        return title(self.cause.cause) if self.cause else ""
 
 
 @require_GET
@@ -41,14 +52,16 @@ def jobs(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
     sort = request.GET.get("sort", "waste")
     sort = sort if sort in SORTS else "waste"
-    groups = [group for group in costs.totals_by(period.interval, "job", scope=_scope(request.GET)) if group.key]
+    scope = _scope(request.GET)
+    groups = [group for group in costs.totals_by(period.interval, "job", scope=scope) if group.key]
     text = request.GET.get("q", "").strip().lower()
     if text:
         groups = [group for group in groups if text in group.key.lower() or text in group.label.lower()]
     page: Page[Group] = page_of(groups, value=SORTS[sort], key=lambda group: group.key, after=request.GET.get("after", ""), size=PAGE_SIZE)
     rows = selectors.jobs_by_key((group.key for group in page.rows), before=period.interval.end)
+    why = diagnosis.primary_causes(period.interval, scope=scope)
     context = {
-        "lines": [JobLine(group, rows.get(group.key)) for group in page.rows],
+        "lines": [_line(group, rows.get(group.key), why) for group in page.rows],
         "pager": page,
         "sort": sort,
         "filters": {key: request.GET.get(key, "") for key in ("q", "user", "team", "project", "cost_centre", "node")},
@@ -67,14 +80,22 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
     by_gpu = {group.key: group.totals for group in costs.totals_by(period.interval, "gpu", scope=scope)}
     bands = selectors.bands([gpu.pk for gpu in gpus], period.interval, job=found)
     lines = [GPULine(gpu, by_gpu.get(gpu.uuid, nothing()), bands[gpu.pk]) for gpu in gpus]
+    findings = diagnosis.findings(period.interval, now=period.now, scope=scope)
+    why = diagnosis.primary_causes(period.interval, scope=scope).get(found.pk)
     context = {
         "job": found,
+        "findings": [(line, BY_CODE[line.finding.cause], CONFIDENCES[line.caused.confidence]) for line in findings],
+        "cause": BY_CODE.get(why[0].cause) if why else None,
         "totals": costs.totals(period.interval, scope=scope),
         "gpus": sorted(lines, key=lambda line: -line.totals.wasted_ms),
         "job_parameter": quote(found.key, safe=""),
         "sources": sorted(set(Allocation.objects.filter(job=found).values_list("source", flat=True))),
     }
     return render(request, "dashboard/job.html", period.context("jobs", **context))
+
+
+def _line(group: Group, job: Job | None, why: Mapping[int, tuple[Primary, Saving]]) -> JobLine:
+    return JobLine(group, job, why[job.pk][0] if job is not None and job.pk in why else None)
 
 
 def _scope(params: Mapping[str, str]) -> Scope:

@@ -19,10 +19,13 @@ from fleetwatch.dashboard.bars import Segment
 from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.sums import regrouped, together
+from fleetwatch.diagnosis.causes import BY_CODE
+from fleetwatch.diagnosis.selectors import findings, total, with_jobs
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 
 TOP = 6
+TOP_SAVINGS = 5
 WORST_GPUS = 10
 
 
@@ -55,6 +58,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     owners = selectors.owners((group.key for group in jobs), before=period.interval.end)
     totals = together([group.totals for group in groups])
     incidents = open_incidents()
+    open_findings = [line for line in findings(period.interval, now=period.now) if line.status == "open"]
     context = {
         "totals": totals,
         "change": _change(totals, costs.totals(period.previous)),
@@ -63,6 +67,9 @@ def overview(request: HttpRequest) -> HttpResponse:
         "worst": _worst_gpus(period.now),
         "incidents": incidents[:TOP],
         "incident_count": len(incidents),
+        "savings": [(line, BY_CODE[line.finding.cause]) for line in with_jobs(open_findings[:TOP_SAVINGS], before=period.interval.end)],
+        "savings_total": total(line.caused for line in open_findings),
+        "savings_count": len(open_findings),
         **_now(period.now),
     }
     return render(request, "dashboard/overview.html", period.context("overview", **context))

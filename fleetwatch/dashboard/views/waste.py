@@ -11,6 +11,7 @@ from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL, with_free
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.sums import together
+from fleetwatch.diagnosis.selectors import waste_by_cause
 from fleetwatch.reports.selectors import waste_rows
 from fleetwatch.reports.waste import GROUPS as CSV_GROUPS
 from fleetwatch.reports.waste import to_csv
@@ -23,6 +24,7 @@ GROUPS = {
     "job": "Job",
     "node": "Node",
     "gpu_model": "GPU model",
+    "cause": "Cause",
 }
 MAX_LINES = 200
 PAYERS = ("team", "project", "cost_centre", "user")  # over whom free capacity can be spread
@@ -35,9 +37,10 @@ def waste(request: HttpRequest) -> HttpResponse:
     if not selectors.has_data():
         return redirect("welcome")
     period = read_period(request)
-    group_by = request.GET.get("group", "team")
+    # `group_by` is what the API calls it
+    group_by = request.GET.get("group") or request.GET.get("group_by", "team")
     group_by = group_by if group_by in GROUPS else "team"
-    lines = costs.totals_by(period.interval, group_by)
+    lines = waste_by_cause(period.interval) if group_by == "cause" else costs.totals_by(period.interval, group_by)
     way = request.GET.get("free", OWN_LINE)
     way = way if way in SPREAD and group_by in PAYERS else OWN_LINE
     context = {

@@ -1,0 +1,301 @@
+"""Findings in the API: why GPU time was wasted, with evidence, savings and advice; and what people decide about them."""
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any, Literal
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Body, Query, Router, Schema
+from ninja.security import django_auth
+from pydantic import Field
+
+from fleetwatch.accounts.models import User
+from fleetwatch.api import schemas
+from fleetwatch.api.auth import WriteToken
+from fleetwatch.api.period import RequestError, asked
+from fleetwatch.costs.pricing import usd
+from fleetwatch.costs.totals import Scope
+from fleetwatch.diagnosis import advice, deciding, evidence, recurring, selectors
+from fleetwatch.diagnosis.caused import Caused, Saving
+from fleetwatch.diagnosis.causes import title
+from fleetwatch.diagnosis.deciding import Decision, DecisionError
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.diagnosis.rules import CONFIDENCES
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.policy import TIERS
+from fleetwatch.lib.intervals import HOUR_MS, from_ms
+
+Answer = dict[str, Any]
+MAX_ID = 2**62
+FindingId = int
+
+router = Router(tags=["findings"])
+
+
+class Savings(Schema):
+    """What could have been recovered in the period, from low to high: past loss, never a promise."""
+
+    low_gpu_hours: float
+    high_gpu_hours: float
+    low_usd: float
+    high_usd: float
+
+
+class FindingRow(Schema):
+    """One cause of one job. Its waste by tier is of affected time: idle, stalled and underused. `confidence` is low, medium or high."""
+
+    id: int
+    cause: str
+    title: str
+    confidence: str
+    status: str
+    snoozed_until: datetime | None
+    assignee: str | None
+    job: str
+    job_name: str
+    user: str
+    team: str | None
+    first_at: datetime
+    last_at: datetime
+    gpus: int
+    affected_gpu_hours: float
+    wasted_gpu_hours: float
+    wasted_usd: float
+    waste: dict[str, schemas.WasteTier]
+    savings: Savings
+    unpriced_ms: int
+    has_example_rates: bool
+
+
+class FindingPage(schemas.Period):
+    """Findings with time in the period, most recoverable dollars first. `potential` sums those that are open or snoozed,
+    `accepted` those that somebody accepted: kept apart, and never more than what was wasted."""
+
+    potential: Savings
+    accepted: Savings
+    rows: list[FindingRow]
+    next_cursor: str | None
+
+
+class Step(Schema):
+    text: str
+    code: str
+
+
+class Sign(Schema):
+    """One comparison of the rule; `value` null = not read, then it is neither met nor not."""
+
+    feature: str
+    label: str
+    value: float | None
+    text: str
+    bound: str
+    is_met: bool
+    is_needed: bool
+
+
+class Evidence(Schema):
+    gpu: str
+    start_at: datetime
+    end_at: datetime
+    reasons: str
+    signs: list[Sign]
+
+
+class Said(Schema):
+    kind: str
+    by: str | None
+    at: datetime
+    note: str
+
+
+class Next30Days(Schema):
+    """Of a job that ran at least three times in two weeks: what could be recovered if it goes on so."""
+
+    runs: int
+    low_gpu_hours: float
+    high_gpu_hours: float
+
+
+class FindingDetail(schemas.Period, FindingRow):
+    """A finding with what it rests on and what to do. `evidence` is null where its telemetry is no longer kept."""
+
+    sentence: str
+    evidence: Evidence | None
+    steps: list[Step]
+    command: str
+    effort: str
+    range: str
+    alike: str
+    tell: list[Step]
+    next_30_days: Next30Days | None
+    precision: float | None
+    history: list[Said]
+
+
+class Asked(Schema):
+    """`note` is the reason (dismiss and reject need one), `until` ends a snooze, `assignee` is a user name ("" = nobody)."""
+
+    note: str = Field("", max_length=deciding.MAX_NOTE)
+    until: datetime | None = None
+    assignee: str = Field("", max_length=150)
+
+
+Status = Literal["open", "accepted", "snoozed", "dismissed", "fixed"]
+Action = Literal["accept", "dismiss", "snooze", "assign", "fixed", "reopen", "confirm", "reject"]
+
+
+class Which(schemas.Filter):
+    """Which findings: of a job, a cause, a status (null: any), given to somebody ("": to nobody)."""
+
+    job: schemas.Name = None
+    cause: schemas.Name = None
+    status: Status | None = None
+    assignee: schemas.Name = None
+
+
+@router.get("/findings", response=FindingPage)
+def findings(request: HttpRequest, period: Query[schemas.PeriodQuery], which: Query[Which], paging: Query[schemas.Page]) -> Answer:
+    """Why GPU time was wasted, by what it could save. Without `status` all of them."""
+    wanted = asked(request)
+    scope = Scope(**which.dict(exclude={"cause", "status", "assignee"}))
+    every = selectors.findings(wanted.interval, now=timezone.now(), scope=scope, cause=which.cause)
+    if which.assignee is not None:
+        every = selectors.assigned(every, which.assignee)
+    lines = [line for line in every if which.status is None or line.status == which.status]
+    page, following = wanted.page(lines, paging.limit)
+    rows = [finding_row(line) for line in selectors.with_jobs(page, before=wanted.interval.end)]
+    sums = {
+        "potential": savings(selectors.total(line.caused for line in every if line.status in ("open", "snoozed"))),
+        "accepted": savings(selectors.total(line.caused for line in every if line.status == "accepted")),
+    }
+    return wanted.echo() | sums | {"rows": rows, "next_cursor": following}
+
+
+@router.get("/findings/{int:number}", response=FindingDetail)
+def finding(request: HttpRequest, number: FindingId, period: Query[schemas.PeriodQuery]) -> Answer:
+    """One finding in the period, with its evidence and advice."""
+    return _detail(request, _finding(number))
+
+
+@router.post("/findings/{int:number}/{action}", response=FindingDetail, auth=[WriteToken(), django_auth])
+def decide(request: HttpRequest, number: FindingId, action: Action, wanted: Body[Asked], period: Query[schemas.PeriodQuery]) -> Answer:
+    """Accept, dismiss, snooze, assign, fixed, reopen: for admins. Confirm, reject: for everybody, is the diagnosis right?"""
+    user: User = getattr(request, "auth")  # noqa: B009 - Ninja's name for who asks
+    if not deciding.may_decide(user, action):
+        raise RequestError("only admins decide about findings; confirm and reject are for everybody", field="action", status=403)
+    found = _finding(number)
+    decision = Decision(action, wanted.note, wanted.until, _assignee(action, wanted.assignee))
+    try:
+        deciding.decide(found.pk, decision, by=user, now=timezone.now())
+    except DecisionError as error:
+        raise RequestError(str(error), field=error.field) from error
+    return _detail(request, _finding(number))
+
+
+def _finding(number: int) -> Finding:
+    found = Finding.objects.select_related("job", "job__team", "assignee").filter(pk=number).first() if number < MAX_ID else None
+    if found is None:
+        raise RequestError("there is no such finding", field="number", status=404)
+    return found
+
+
+def _assignee(action: str, name: str) -> User | None:
+    if action != "assign" or not name:
+        return None
+    found = User.objects.filter(username=name.replace("\x00", ""), is_active=True).first()
+    if found is None:
+        raise RequestError(f"there is no active user {name!r}", field="assignee")
+    return found
+
+
+def _detail(request: HttpRequest, found: Finding) -> Answer:
+    wanted, now = asked(request), timezone.now()
+    line = selectors.line_of(found, wanted.interval, now=now)
+    seen = evidence.evidence_of(found)
+    facts = seen.facts if seen else evidence.facts_of(found.job, None, gpus=max(line.caused.gpus, 1), affected_gpus=line.caused.gpus)
+    told = advice.advise(found.cause, facts)
+    ahead = recurring.projection(found.job, found.cause, now=now)
+    known = selectors.precision().get(found.cause)
+    return (
+        wanted.echo()
+        | finding_row(selectors.with_jobs([line], before=wanted.interval.end)[0])
+        | {
+            "sentence": told.cause.sentence,
+            "evidence": seen and _evidence(seen),
+            "steps": [asdict(step) for step in told.steps],
+            "command": told.command,
+            "effort": told.cause.effort,
+            "range": told.cause.range_words,
+            "alike": told.cause.alike,
+            "tell": [asdict(step) for step in told.tell],
+            "next_30_days": ahead
+            and {"runs": ahead.runs, "low_gpu_hours": ahead.low_ms / HOUR_MS, "high_gpu_hours": ahead.high_ms / HOUR_MS},
+            "precision": known.share if known else None,
+            "history": [
+                {"kind": each.kind, "by": each.by and each.by.get_username(), "at": each.at, "note": each.note}
+                for each in selectors.history(found)
+            ],
+        }
+    )
+
+
+def _evidence(seen: evidence.Evidence) -> Answer:
+    names = ("feature", "label", "value", "text", "bound", "is_met", "is_needed")
+    return {
+        "gpu": seen.gpu.uuid,
+        "start_at": from_ms(seen.start_ms),
+        "end_at": from_ms(seen.end_ms),
+        "reasons": seen.reasons,
+        "signs": [{name: getattr(sign, name) for name in names} for sign in seen.signs],
+    }
+
+
+def finding_row(line: selectors.Line) -> Answer:
+    """The finding as a row of the list."""
+    found, job, caused = line.finding, line.finding.job, line.caused
+    return {
+        "id": found.pk,
+        "cause": found.cause,
+        "title": title(found.cause),
+        "confidence": CONFIDENCES[caused.confidence],
+        "status": line.status,
+        "snoozed_until": found.snoozed_until if line.status == Finding.Status.SNOOZED else None,
+        "assignee": found.assignee.get_username() if found.assignee else None,
+        "job": job.key,
+        "job_name": job.name,
+        "user": job.user,
+        "team": _team(job),
+        "first_at": from_ms(found.first_ms),
+        "last_at": from_ms(found.last_ms),
+        **_figures(caused),
+    }
+
+
+def _team(job: Job) -> str | None:
+    return job.team.slug if job.team else None
+
+
+def _figures(caused: Caused) -> Answer:
+    tier_ms, tier_usd = caused.tier_ms, caused.tier_usd
+    return {
+        "gpus": caused.gpus,
+        "affected_gpu_hours": caused.held_ms / HOUR_MS,
+        "wasted_gpu_hours": caused.wasted_ms / HOUR_MS,
+        "wasted_usd": float(usd(caused.wasted_usd)),
+        "waste": {tier: {"gpu_hours": tier_ms[tier] / HOUR_MS, "usd": float(usd(tier_usd[tier]))} for tier in TIERS},
+        "savings": savings(caused.saving),
+        "unpriced_ms": caused.unpriced_ms,
+        "has_example_rates": caused.has_example_rates,
+    }
+
+
+def savings(saving: Saving) -> Answer:
+    """The interval in GPU-hours and dollars."""
+    return {
+        "low_gpu_hours": saving.low_ms / HOUR_MS,
+        "high_gpu_hours": saving.high_ms / HOUR_MS,
+        "low_usd": float(usd(saving.low_usd)),
+        "high_usd": float(usd(saving.high_usd)),
+    }

@@ -1,0 +1,209 @@
+"""The savings inbox, one finding with its evidence, what people decide, and the explanation of each cause."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any, cast
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from fleetwatch.accounts.models import Team, User
+from fleetwatch.accounts.permissions import can_administer
+from fleetwatch.costs.totals import Scope
+from fleetwatch.dashboard import selectors as rows
+from fleetwatch.dashboard.pages import Page, page_of
+from fleetwatch.dashboard.period import read_period
+from fleetwatch.diagnosis import advice, deciding, demand, evidence, recurring, rules_in_words, selectors
+from fleetwatch.diagnosis.caused import Saving
+from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, Cause
+from fleetwatch.diagnosis.deciding import Decision, DecisionError
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.diagnosis.rules import CONFIDENCES
+from fleetwatch.diagnosis.selectors import Line
+from fleetwatch.diagnosis.store import UNFIT
+from fleetwatch.inventory.models import GPU
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.telemetry import selectors as telemetry
+
+PAGE_SIZE = 25
+MAX_CHOICES = 200
+SNOOZES = {"1": "1 day", "7": "1 week", "30": "30 days"}
+STATUSES = {"open": "Open", "accepted": "Accepted", "snoozed": "Snoozed", "fixed": "Fixed", "dismissed": "Dismissed", "all": "All"}
+DEMAND_H = 24
+_DONE = {
+    "accept": "Accepted: somebody will change it.",
+    "dismiss": "Dismissed; it stays findable under Dismissed.",
+    "snooze": "Snoozed; it comes back by itself.",
+    "assign": "Assigned.",
+    "fixed": "Marked as fixed: the next runs will show what it brought.",
+    "reopen": "Open again.",
+    "confirm": "Thank you: the diagnosis was right.",
+    "reject": "Thank you: the diagnosis was wrong, and why is written down.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the inbox with its words."""
+
+    line: Line
+    cause: Cause
+    confidence: str
+    command: str
+
+
+@require_GET
+@login_required
+def findings(request: HttpRequest) -> HttpResponse:
+    if not rows.has_data():
+        return redirect("welcome")
+    period, asked = read_period(request), request.GET
+    status = asked.get("status", "open")
+    status = status if status in STATUSES else "open"
+    scope = Scope(team=asked.get("team") or None, user=asked.get("user") or None)
+    every = selectors.findings(period.interval, now=period.now, scope=scope, cause=asked.get("cause") or None)
+    if asked.get("assignee"):
+        every = selectors.assigned(every, asked["assignee"])
+    lines = [line for line in every if status in ("all", line.status)]
+    page: Page[Line] = page_of(
+        lines, value=_value, key=lambda line: f"{line.finding.pk:020d}", after=asked.get("after", ""), size=PAGE_SIZE
+    )
+    shown = selectors.with_jobs(page.rows, before=period.interval.end)
+    context = {
+        "lines": [_row(line) for line in shown],
+        "pager": page,
+        "status": status,
+        "statuses": STATUSES.items(),
+        "potential": _sum(every, "open", "snoozed"),
+        "accepted": _sum(every, "accepted"),
+        "counts": {name: sum(line.status == name for line in every) for name in STATUSES},
+        "causes": [cause for cause in CATALOGUE if cause.code not in UNFIT],
+        "teams": Team.objects.order_by("slug")[:MAX_CHOICES],
+        "people": User.objects.filter(is_active=True).order_by("username")[:MAX_CHOICES],
+        "filters": {key: asked.get(key, "") for key in ("cause", "team", "user", "assignee")},
+        "is_admin": can_administer(request.user),
+        "has_examples": any(row.caused.has_example_rates for row in shown),
+    }
+    return render(request, "dashboard/findings.html", period.context("findings", **context))
+
+
+def _value(line: Line) -> Decimal:
+    return line.caused.saving.middle_usd
+
+
+def _sum(lines: list[Line], *statuses: str) -> Saving:
+    return selectors.total(line.caused for line in lines if line.status in statuses)
+
+
+def _row(line: Line) -> Row:
+    cause, job = BY_CODE[line.finding.cause], line.job
+    typed = advice.command(cause.code, advice.Place(job.scheduler, job.external_id, job.name))
+    first = next((step.code for step in cause.fixes if step.code and "\n" not in step.code), "")
+    return Row(line, cause, CONFIDENCES[line.caused.confidence], typed or first)
+
+
+@require_GET
+@login_required
+@never_cache
+def finding(request: HttpRequest, pk: int) -> HttpResponse:
+    return _finding_page(request, _found(pk))
+
+
+@require_POST
+@login_required
+@never_cache
+def decide(request: HttpRequest, pk: int, action: str) -> HttpResponse:
+    """One decision, then back to where it was taken. Admins decide; everybody says whether a diagnosis is right."""
+    if action not in deciding.KINDS:
+        raise Http404(action)
+    user, found = cast("User", request.user), _found(pk)
+    if not deciding.may_decide(user, action):
+        raise PermissionDenied("only admins decide about findings")
+    now = read_period(request).now
+    days, name = request.POST.get("days", ""), request.POST.get("assignee", "").replace("\x00", "")
+    decision = Decision(
+        action,
+        note=request.POST.get("note", ""),
+        until=now + timedelta(days=int(days)) if days in SNOOZES else None,
+        assignee=User.objects.filter(username=name, is_active=True).first() if action == "assign" and name else None,
+    )
+    try:
+        deciding.decide(found.pk, decision, by=user, now=now)
+    except DecisionError as error:
+        return _finding_page(request, found, action=action, error=str(error), status=422)
+    messages.success(request, _DONE[action])
+    back = request.POST.get("back", "")
+    is_ours = url_has_allowed_host_and_scheme(back, {request.get_host()})
+    return redirect(back if is_ours else reverse("finding", args=[found.pk]))
+
+
+def _found(pk: int) -> Finding:
+    if pk >= 2**62:
+        raise Http404(pk)
+    return get_object_or_404(Finding.objects.select_related("job", "job__team", "assignee"), pk=pk)
+
+
+def _finding_page(request: HttpRequest, found: Finding, *, action: str = "", error: str = "", status: int = 200) -> HttpResponse:
+    period = read_period(request, whole=rows.held_interval(found.job))
+    line = selectors.with_jobs([selectors.line_of(found, period.interval, now=period.now)], before=period.interval.end)[0]
+    seen = evidence.evidence_of(found)
+    facts = seen.facts if seen else evidence.facts_of(found.job, None, gpus=max(line.caused.gpus, 1), affected_gpus=line.caused.gpus)
+    context: dict[str, Any] = {
+        "finding": found,
+        "finding_id": str(found.pk),
+        "line": line,
+        "confidence": CONFIDENCES[line.caused.confidence],
+        "evidence": seen,
+        "advice": advice.advise(found.cause, facts),
+        "others": [Row(other, BY_CODE[other.finding.cause], "", "") for other in _others(found, period.interval, line)],
+        "ahead": recurring.projection(found.job, found.cause, now=period.now),
+        "demand": _demand(found, period.interval) if found.cause == "bursty_service" else None,
+        "precision": selectors.precision().get(found.cause),
+        "history": selectors.history(found),
+        "people": User.objects.filter(is_active=True).order_by("username")[:MAX_CHOICES],
+        "snoozes": SNOOZES.items(),
+        "is_admin": can_administer(request.user),
+        "action": action,
+        "error": error,
+        "sent": request.POST,
+    }
+    return render(request, "dashboard/finding.html", period.context("findings", **context), status=status)
+
+
+def _others(found: Finding, interval: Interval, line: Line) -> list[Line]:
+    """The job's other findings in the period."""
+    lines = selectors.findings(interval, now=line.finding.decided_at or interval.end, scope=Scope(job=found.job.key))
+    return [other for other in lines if other.finding.pk != found.pk]
+
+
+def _demand(found: Finding, interval: Interval) -> demand.Demand | None:
+    """Of the job's GPUs in the last day of the period."""
+    end_ms = min(interval.end_ms, found.last_ms)
+    start_ms = max(interval.start_ms, end_ms - DEMAND_H * 3_600_000)
+    if start_ms >= end_ms:
+        return None
+    gpus = list(GPU.objects.filter(allocations__job=found.job).select_related("node").distinct()[:64])
+    return demand.demand([telemetry.series(gpu, start_ms, end_ms, columns=["util_mean"], step_s=60).columns["util_mean"] for gpu in gpus])
+
+
+@require_GET
+@login_required
+def causes(request: HttpRequest) -> HttpResponse:
+    return render(request, "dashboard/causes.html", read_period(request).context("causes", causes=CATALOGUE))
+
+
+@require_GET
+@login_required
+def cause(request: HttpRequest, code: str) -> HttpResponse:
+    if code not in BY_CODE:
+        raise Http404(code)
+    context = {"cause": BY_CODE[code], "rules": rules_in_words.rules(code), "precision": selectors.precision().get(code)}
+    return render(request, "dashboard/cause.html", read_period(request).context("causes", **context))

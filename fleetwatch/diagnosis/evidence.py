@@ -1,0 +1,203 @@
+"""What a verdict rests on: the newest window of a finding on the GPU that it affects most, sign by sign. Worked out when asked for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from django.db.models import F, Sum
+
+from fleetwatch.diagnosis import advice, measures, reading
+from fleetwatch.diagnosis.caused import WASTE
+from fleetwatch.diagnosis.cells import CELL_MS
+from fleetwatch.diagnosis.detectors import DETECTORS
+from fleetwatch.diagnosis.features import LONG, Features, Lanes
+from fleetwatch.diagnosis.models import CauseEntry, Finding
+from fleetwatch.diagnosis.rules import CONFIDENCES, Detector, Found, Sign
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import GPUProcess, Job
+from fleetwatch.ledger import cell_states
+from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+
+MAX_PIDS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One sign as it was read: `value` None = not read, then it is neither met nor not."""
+
+    feature: str
+    label: str
+    value: float | None
+    text: str
+    bound: str
+    is_met: bool
+    is_needed: bool  # the rule needs it; others make it surer
+
+    @property
+    def is_read(self) -> bool:
+        return self.value is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The window [start_ms, end_ms) of one GPU and its signs; `facts` are the job's numbers for the advice."""
+
+    gpu: GPU
+    start_ms: int
+    end_ms: int
+    signs: tuple[Read, ...]
+    confidence: str
+    facts: advice.Facts
+
+    @property
+    def matched(self) -> int:
+        return sum(sign.is_met for sign in self.signs)
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        return tuple(sign.label for sign in self.signs if not sign.is_read)
+
+    @property
+    def reasons(self) -> str:
+        """ "matched 3 of 4 signs; disk writes of the node not measured"."""
+        words = f"matched {self.matched} of {len(self.signs)} sign{'s' * (len(self.signs) != 1)}"
+        return f"{words}; {', '.join(self.unread)} not measured" if self.unread else words
+
+    @property
+    def lines(self) -> list[str]:
+        """A sentence per sign."""
+        return [f"{sign.label}: {sign.text} (rule: {sign.bound}{'' if sign.is_needed else ', makes it surer'})" for sign in self.signs]
+
+
+def evidence_of(finding: Finding) -> Evidence | None:
+    """The evidence; None where the cause is judged without a window, or its telemetry is no longer kept."""
+    return evidence(finding.job, finding.cause)
+
+
+def evidence(job: Job, cause: str) -> Evidence | None:
+    """As evidence_of(), of a job and any cause."""
+    detectors = [detector for detector in DETECTORS if detector.cause == cause]
+    entry = _newest(job, cause)
+    if entry is None or not detectors:
+        return None
+    hour_ms = to_ms(entry.start) // HOUR_MS * HOUR_MS
+    last = entry.cells.bit_length() - 1
+    reach = max(length for detector in detectors for length in detector.lengths)
+    # a window that looks at the last cell may end after it; windows reach back as long as they are
+    low = hour_ms - max(reach * CELL_MS // HOUR_MS, 1) * HOUR_MS
+    lanes = _lanes(job, low, hour_ms + HOUR_MS)
+    if lanes is None:
+        return None
+    lane = int(np.flatnonzero(lanes.gpu_id == entry.gpu_id)[0])
+    place = _place(detectors, lanes, lane, (hour_ms - low) // CELL_MS + last)
+    return _evidence(job, entry, lanes, place)
+
+
+def _newest(job: Job, cause: str) -> CauseEntry | None:
+    """The newest entry of the cause on the GPU of which it wasted most in its last day."""
+    own = CauseEntry.objects.filter(job=job, cause=cause)
+    latest = own.order_by("-start").values_list("start", flat=True).first()
+    if latest is None:
+        return None
+    wasted = sum((F(f"{name}_ms") for name in WASTE), F("low_ms") * 0)
+    worst = own.filter(start__gte=latest).values("gpu_id").annotate(wasted=Sum(wasted), held=Sum("held_ms"))
+    gpu_id = worst.order_by("-wasted", "-held", "gpu_id").values_list("gpu_id", flat=True)[0]
+    return own.select_related("gpu", "gpu__node", "gpu__model").filter(gpu_id=gpu_id).latest("start")
+
+
+def _lanes(job: Job, start_ms: int, end_ms: int) -> Lanes | None:
+    """The job's lanes; None where the ledger's pieces of these hours are no longer kept."""
+    node_ids = list(
+        CauseEntry.objects.filter(job=job, start__gte=from_ms(start_ms), start__lt=from_ms(end_ms))
+        .values_list("node_id", flat=True)
+        .distinct()
+    )
+    held = {node_id: reading.Held(node_id, _of_job(one.table, job.pk)) for node_id, one in reading.held(node_ids, start_ms, end_ms).items()}
+    held = {node_id: one for node_id, one in held.items() if len(one.table["gpu_id"])}
+    if not held:
+        return None
+    stored = reading.stored_cells(list(held), start_ms, end_ms)
+    for node_id, one in held.items():
+        wanted = {int(hour) for hour in np.unique(one.table["start_ms"] // HOUR_MS * HOUR_MS)}
+        for hour in sorted(wanted - {known for node, known in stored if node == node_id}):
+            made = reading.node_cells(one, hour, hour + HOUR_MS)
+            stored |= {(node_id, at): reading.unpacked(payload) for at, payload in made.items()}
+    return reading.lanes(held, start_ms, end_ms, stored)
+
+
+def _of_job(table: cell_states.Table, job_id: int) -> cell_states.Table:
+    own = table["job_id"] == job_id
+    return {name: values[own] for name, values in table.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the rule was looked at: a detector's window of `length` cells that ends with `cell` of `lane`."""
+
+    found: Found
+    features: Features
+    lane: int
+    cell: int
+
+
+def _place(detectors: Sequence[Detector], lanes: Lanes, lane: int, last: int) -> _Place:
+    """The surest window that looks at the cell and meets the rule; else the one that ends with it."""
+    tried = [
+        _Place(found, features, lane, cell)
+        for detector in detectors
+        for length in detector.lengths
+        for features in (Features(lanes, length),)
+        for found in (detector.find(features),)
+        for cell in range(min(last + length, lanes.held.shape[1]) - 1, last - 1, -1)
+        if cell == last or lanes.held[lane, cell]
+    ]
+    hits = [place for place in tried if place.found.hits[lane, place.cell]]
+    # of several as sure the latest shortest one: max keeps the first
+    return max(hits, key=lambda place: place.found.confidence[lane, place.cell]) if hits else tried[-1]
+
+
+def _evidence(job: Job, entry: CauseEntry, lanes: Lanes, place: _Place) -> Evidence:
+    length = place.features.length
+    end_ms = lanes.start_ms + (place.cell + 1) * CELL_MS
+    start_ms = max(end_ms - length * CELL_MS, lanes.start_ms)
+    signs = [(sign, True) for sign in place.found.signs] + [(sign, False) for sign in place.found.strengthens]
+    read = tuple(_read(sign, place, is_needed=is_needed) for sign, is_needed in signs)
+    return Evidence(entry.gpu, start_ms, end_ms, read, CONFIDENCES[entry.confidence], _facts(job, entry, place, read))
+
+
+def _read(sign: Sign, place: _Place, *, is_needed: bool) -> Read:
+    at = (place.lane, place.cell)
+    raw = float(sign.values[at])
+    value = None if np.isnan(raw) else raw
+    label = measures.measure(sign.feature).label
+    bound = measures.bound(sign.feature, sign.bound, is_lower_bound=sign.is_lower_bound)
+    return Read(sign.feature, label, value, measures.shown(sign.feature, value), bound, bool(sign.met[at]), is_needed)
+
+
+def _facts(job: Job, entry: CauseEntry, place: _Place, read: Sequence[Read]) -> advice.Facts:
+    lanes, at = place.features.lanes, (place.lane, place.cell)
+    long = Features(lanes, min(LONG, lanes.held.shape[1]))
+    cores, peak = (_known(features[name], at) for features, name in ((place.features, "cores"), (long, "mem_max")))
+    affected = CauseEntry.objects.filter(job=job, cause=entry.cause).values("gpu_id").distinct().count()
+    return replace(
+        facts_of(job, entry.gpu, gpus=len(np.unique(lanes.gpu_id)), affected_gpus=affected),
+        cores=cores,
+        memory_total_bytes=entry.gpu.memory_total_bytes,
+        memory_peak_ratio=peak,
+        gpu_model=entry.gpu.model.name if entry.gpu.model else "",
+        met=frozenset(sign.feature for sign in read if sign.is_met),
+    )
+
+
+def facts_of(job: Job, gpu: GPU | None, *, gpus: int, affected_gpus: int) -> advice.Facts:
+    """What is known of a job, and of one of its GPUs, without telemetry."""
+    if gpu is None:
+        return advice.Facts(advice.Place(job.scheduler, job.external_id, job.name), gpus=gpus, affected_gpus=affected_gpus)
+    pids = GPUProcess.objects.filter(job=job, gpu__node=gpu.node_id).order_by("pid").values_list("pid", flat=True).distinct()[:MAX_PIDS]
+    place = advice.Place(job.scheduler, job.external_id, job.name, gpu.node.name, tuple(pids))
+    return advice.Facts(place, gpus=gpus, affected_gpus=affected_gpus)
+
+
+def _known(values: np.ndarray, at: tuple[int, int]) -> float | None:
+    value = float(values[at])
+    return None if np.isnan(value) else value

@@ -1,0 +1,55 @@
+"""Each cause's rule as its detector has it: the signs and their bounds, read from the detector itself. Pure."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fleetwatch.diagnosis import measures
+from fleetwatch.diagnosis.detectors import DETECTORS
+from fleetwatch.diagnosis.features import STATES, Features, Lanes
+from fleetwatch.diagnosis.reading import NAMES
+from fleetwatch.diagnosis.rules import Detector
+
+CELL_MIN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A rule: over how long, what it needs, and what makes it surer."""
+
+    windows: str
+    needs: tuple[str, ...]
+    surer: tuple[str, ...]
+
+
+def rules(code: str) -> list[Words]:
+    """The rules of a cause in the order in which they are asked; none for a cause that no window decides."""
+    return [_words(detector) for detector in DETECTORS if detector.cause == code]
+
+
+def _words(detector: Detector) -> Words:
+    found = detector.find(Features(_nothing(), 1))
+    needs, surer = (
+        tuple(
+            f"{measures.measure(sign.feature).label}: {measures.bound(sign.feature, sign.bound, is_lower_bound=sign.is_lower_bound)}"
+            for sign in signs
+        )
+        for signs in (found.signs, found.strengthens)
+    )
+    return Words(" or ".join(_length(length) for length in detector.lengths), needs, surer)
+
+
+def _length(cells: int) -> str:
+    minutes = cells * CELL_MIN
+    return f"{minutes} min" if minutes < 60 or minutes % 60 else f"{minutes // 60} h"
+
+
+def _nothing() -> Lanes:
+    """One GPU of which nothing was read: every rule says what it would compare."""
+    unread = np.full((1, 1), np.nan)
+    one = np.ones(1, dtype=np.int64)
+    return Lanes(
+        gpu_id=one, job_id=one, kind=("batch",), is_serving=np.zeros(1, dtype=bool), idle_w=np.full(1, np.nan), limit_w=np.full(1, np.nan),
+        memory_bytes=np.full(1, np.nan), start_ms=0, held=np.ones((1, 1), dtype=bool), age=np.ones((1, 1), dtype=np.int64),
+        figures=dict.fromkeys(NAMES, unread), states=dict.fromkeys(STATES, unread),
+    )  # fmt: skip
