@@ -160,14 +160,18 @@ class NodePlace(models.Model):
 
 
 class Region(models.Model):
-    """What is known of the place that nodes name by their label `region`; None = not known."""
+    """What holds in the place that nodes name by their label `region`, from then on until its next row begins; None = not known."""
 
-    name = models.CharField(max_length=63, unique=True, blank=True, help_text='"" = nodes that name none')
+    name = models.CharField(max_length=63, blank=True, help_text='"" = nodes that name none')
+    valid_from = models.DateTimeField()
     pue = models.DecimalField(max_digits=6, decimal_places=3, help_text="energy at the meter ÷ energy of the machines")
     usd_per_kwh = models.DecimalField(max_digits=12, decimal_places=6, null=True)
     g_per_kwh = models.DecimalField(max_digits=10, decimal_places=3, null=True, help_text="grams of CO2 equivalents per kWh of the grid")
     source = models.CharField(max_length=300, blank=True, default="")
     source_date = models.DateField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["name", "valid_from"], name="one_row_per_region_and_moment")]
 
 
 class GPURate(models.Model):

@@ -1,10 +1,15 @@
 """Regions and what is known of them; the energy of any scope by the regions its nodes were in."""
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import pairwise
 
+from django.db import transaction
+from django.db.models import QuerySet
+
+from fleetwatch.costs.changing import check_moment, write
 from fleetwatch.costs.energy import Drawn, Energy, Site, energy_of, example_site
 from fleetwatch.costs.models import NodePlace, Region
 from fleetwatch.costs.selectors import covered, totals_by
@@ -18,36 +23,46 @@ MAX_G_PER_KWH, MAX_USD_PER_KWH, MAX_PUE = Decimal(3000), Decimal(100), Decimal(5
 
 
 def energy(interval: Interval, *, scope: Scope = EVERYTHING) -> Energy:
-    """What the scope drew in covered(interval), each hour at the region that its node was in then."""
+    """What the scope drew in covered(interval), each hour at the region that its node was in then and what held there then."""
     whole = covered(interval)
-    known = {region.name: _site(region) for region in Region.objects.all()}
+    every = _by_name(Region.objects.order_by("valid_from"))
     parts = []
-    for piece in _pieces(whole):
+    for piece in _pieces(whole, NodePlace.objects.all(), every):
         regions = _regions(piece.start)
         for group in totals_by(piece, "node", scope=scope):
-            region, found = regions[group.key], group.totals
-            site = known.get(region) or example_site(region)
-            parts.append(Drawn(site, found.energy_j, found.energy_ms, found.capacity_ms))
+            found = group.totals
+            parts.append(Drawn(_site_at(regions[group.key], piece.start, every), found.energy_j, found.energy_ms, found.capacity_ms))
     return energy_of(parts)
 
 
 def energy_of_node(node: Node, interval: Interval, found: Totals) -> Energy:
-    """energy() of one node whose totals are known already: read again only where it changed its region meanwhile."""
+    """energy() of one node whose totals are known already: read again only where something else came to hold meanwhile."""
     whole = covered(interval)
-    places = NodePlace.objects.filter(node=node, valid_from__lt=whole.end).exclude(valid_to__lte=whole.start)
-    regions = set(places.values_list("region", flat=True)) or {""}
-    if len(regions) > 1:
+    places = NodePlace.objects.filter(node=node)
+    held = places.filter(valid_from__lt=whole.end).exclude(valid_to__lte=whole.start)
+    regions = set(held.values_list("region", flat=True)) or {""}
+    every = _by_name(Region.objects.filter(name__in=regions).order_by("valid_from"))
+    if len(_pieces(whole, places, every)) > 1:
         return energy(interval, scope=Scope(node=node.name))
     [region] = regions
-    known = Region.objects.filter(name=region).first()
-    site = example_site(region) if known is None else _site(known)
-    return energy_of([Drawn(site, found.energy_j, found.energy_ms, found.capacity_ms)])
+    return energy_of([Drawn(_site_at(region, whole.start, every), found.energy_j, found.energy_ms, found.capacity_ms)])
 
 
+@transaction.atomic
 def set_region(
-    name: str, *, pue: Decimal, usd_per_kwh: Decimal | None, g_per_kwh: Decimal | None, source: str = "", source_date: date | None = None
+    name: str,
+    *,
+    valid_from: datetime,
+    pue: Decimal,
+    usd_per_kwh: Decimal | None,
+    g_per_kwh: Decimal | None,
+    source: str = "",
+    source_date: date | None = None,
 ) -> Region:
-    """What is known of a region ("" = of nodes that name none); what was known before is replaced. Raises RateError."""
+    """What holds in a region ("" = of nodes that name none) from then on, until its next row begins.
+
+    One that begins at that moment is replaced. Raises RateError for what can't be, and in a closed month.
+    """
     if len(name) > LONGEST_NAME or not name.isprintable() or name != name.strip():
         raise RateError(f"The name of a region has at most {LONGEST_NAME} letters and no control characters.", field="region")
     for field, value, low, high in (
@@ -57,14 +72,38 @@ def set_region(
     ):
         if value is not None and not (value.is_finite() and low <= value <= high):
             raise RateError(f"A number from {low} to {high}, please.", field=field)
+    check_moment(valid_from, field="valid_from")
+    write(valid_from)
     facts = {"pue": pue, "usd_per_kwh": usd_per_kwh, "g_per_kwh": g_per_kwh, "source": source[:300], "source_date": source_date}
-    return Region.objects.update_or_create(name=name, defaults=facts)[0]
+    return Region.objects.update_or_create(name=name, valid_from=valid_from, defaults=facts)[0]
 
 
-def _pieces(whole: Interval) -> list[Interval]:
-    """The interval, cut where the labels of some node began to say something else."""
-    moments = NodePlace.objects.filter(valid_from__gt=whole.start, valid_from__lt=whole.end).values_list("valid_from", flat=True)
-    return [Interval(start, end) for start, end in pairwise([whole.start, *sorted(set(moments)), whole.end])]
+@transaction.atomic
+def withdraw_region(region: Region) -> None:
+    """Deletes it: what held in the region before holds on in its place. Raises RateError in a closed month."""
+    write(region.valid_from)
+    region.delete()
+
+
+def _by_name(rows: Iterable[Region]) -> dict[str, list[Region]]:
+    """The rows of each region, in the order in which they begin."""
+    found: dict[str, list[Region]] = defaultdict(list)
+    for row in rows:
+        found[row.name].append(row)
+    return found
+
+
+def _site_at(name: str, moment: datetime, every: Mapping[str, Sequence[Region]]) -> Site:
+    """What holds in the region at a moment."""
+    began = [row for row in every.get(name, ()) if row.valid_from <= moment]
+    return _site(began[-1]) if began else example_site(name)
+
+
+def _pieces(whole: Interval, places: QuerySet[NodePlace], every: Mapping[str, Sequence[Region]]) -> list[Interval]:
+    """The interval, cut where one of the nodes came to another place, or something else came to hold in a region."""
+    moments = {*places.filter(valid_from__gt=whole.start, valid_from__lt=whole.end).values_list("valid_from", flat=True)}
+    moments |= {row.valid_from for rows in every.values() for row in rows if whole.start < row.valid_from < whole.end}
+    return [Interval(start, end) for start, end in pairwise([whole.start, *sorted(moments), whole.end])]
 
 
 def _regions(moment: datetime) -> defaultdict[str, str]:

@@ -18,7 +18,7 @@ from fleetwatch.alerts import services as alerts
 from fleetwatch.alerts.models import Rule
 from fleetwatch.costs import committing, exchange, sites
 from fleetwatch.costs import services as costs
-from fleetwatch.costs.models import Commitment, ExchangeRate, Rate
+from fleetwatch.costs.models import Commitment, ExchangeRate, Rate, Region
 from fleetwatch.costs.subjects import KINDS, Subject, find
 from fleetwatch.dashboard import numbers
 from fleetwatch.ingest import tokens
@@ -33,6 +33,7 @@ from fleetwatch.notify.transports.base import ConfigError
 
 Post = Mapping[str, str]
 MAX_TTL_DAYS = 366
+LONGEST_NUMBER = 19  # digits; int() of thousands of them raises
 NO_SUBJECT = "Choose a GPU model, a pool or a node, or name one: node gpu-07."
 # field of the service -> of the form
 RATE_FIELDS = {"price": "usd", "valid_from": "since", "pool": "named"}
@@ -75,7 +76,7 @@ class Asked:
     def number(self, name: str, *, low: int, high: int) -> int:
         """The field as a whole number in [low, high]. Raises RefusedError."""
         value = self.text(name)
-        if not value.isascii() or not value.isdecimal() or not low <= int(value[:9]) <= high:
+        if not value.isascii() or not value.isdecimal() or len(value) > LONGEST_NUMBER or not low <= int(value) <= high:
             raise RefusedError({name: f"A whole number from {low} to {high}, please."})
         return int(value)
 
@@ -195,10 +196,20 @@ def set_region(asked: Asked) -> Done:
     if pue is None:
         raise RefusedError({"pue": "The energy at the meter by that of the machines, please, like 1.3."})
     try:
-        sites.set_region(name, pue=pue, **numbers_of, source=asked.text("source"), source_date=asked.now.date())
+        valid_from = read_since(asked.text("since"), asked.now)
+        sites.set_region(name, valid_from=valid_from, pue=pue, **numbers_of, source=asked.text("source"), source_date=asked.now.date())
     except costs.RateError as error:
-        raise RefusedError({error.field: str(error)}) from error
-    return Done(f"Energy in {name or 'no named region'} is counted with that; earlier periods too.")
+        raise RefusedError({EXCHANGE_FIELDS.get(error.field, error.field): str(error)}) from error
+    return Done(f"Energy in {name or 'no named region'} is counted with that {_from_then_on(valid_from)}")
+
+
+def withdraw_region(asked: Asked) -> Done:
+    region = get_object_or_404(Region, pk=asked.number("id", low=1, high=2**31))
+    try:
+        sites.withdraw_region(region)
+    except costs.RateError as error:
+        raise RefusedError({"": str(error)}) from error
+    return Done("The row was withdrawn; what held in the region before holds again.")
 
 
 def _decimal(asked: Asked, field: str) -> Decimal | None:
@@ -373,6 +384,7 @@ CHANGES: dict[str, Callable[[Asked], Done]] = {
     "commitment-end": end_commitment,
     "commitment-withdraw": withdraw_commitment,
     "region": set_region,
+    "region-withdraw": withdraw_region,
     "exchange": set_exchange_rate,
     "exchange-withdraw": withdraw_exchange_rate,
     "channel": create_channel,

@@ -1,18 +1,21 @@
 """Energy, its price and its carbon: None where not read, coverage beside it, each hour at its node's region of then."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from django.core.management import call_command
+from django.db import connection
 
 from fleetwatch.costs.energy import EXAMPLE_SOURCE, Drawn, Site, energy_of, example_site
 from fleetwatch.costs.models import Region
 from fleetwatch.costs.selectors import totals
-from fleetwatch.costs.sites import energy, energy_of_node, set_region
+from fleetwatch.costs.sites import energy, energy_of_node, set_region, withdraw_region
 from fleetwatch.costs.subjects import RateError
 from fleetwatch.costs.totals import Scope
+from fleetwatch.ledger.models import ClosedMonth, Policy
 from fleetwatch.lib.intervals import Interval
-from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_place, an_entry
+from tests.costs.factories import HOUR, HOUR_MS, LONG_AGO, a_gpu, a_job, a_place, an_entry
 
 DAY = Interval(HOUR, HOUR + timedelta(hours=8))
 KWH = 3_600_000.0
@@ -52,7 +55,7 @@ def test_each_hour_counts_where_its_node_was_then():
     job = a_job()
     a_place("gpu-01", region="eu", valid_to=HOUR + timedelta(hours=2))
     a_place("gpu-01", region="fr", valid_from=HOUR + timedelta(hours=2))
-    set_region("eu", pue=Decimal("1.25"), usd_per_kwh=Decimal("0.2"), g_per_kwh=Decimal(400))
+    set_region("eu", valid_from=LONG_AGO, pue=Decimal("1.25"), usd_per_kwh=Decimal("0.2"), g_per_kwh=Decimal(400))
     for hour in range(3):
         an_entry(gpu, start=HOUR + timedelta(hours=hour), energy_j=KWH, job=job if hour else None)
     an_entry(gpu, start=HOUR + timedelta(hours=3))
@@ -70,14 +73,64 @@ def test_each_hour_counts_where_its_node_was_then():
 
 
 @pytest.mark.django_db
-def test_a_region_is_replaced_and_its_bounds_are_kept():
-    set_region("eu", pue=Decimal("1.25"), usd_per_kwh=None, g_per_kwh=None)
-    set_region("eu", pue=Decimal("1.3"), usd_per_kwh=Decimal(0), g_per_kwh=Decimal("0.5"))
+def test_what_begins_at_the_same_moment_is_replaced_and_bounds_are_kept():
+    set_region("eu", valid_from=LONG_AGO, pue=Decimal("1.25"), usd_per_kwh=None, g_per_kwh=None)
+    set_region("eu", valid_from=LONG_AGO, pue=Decimal("1.3"), usd_per_kwh=Decimal(0), g_per_kwh=Decimal("0.5"))
 
     assert list(Region.objects.values_list("pue", "usd_per_kwh", "g_per_kwh")) == [(Decimal("1.3"), 0, Decimal("0.5"))]
     for wrong in ({"pue": Decimal("0.99")}, {"pue": Decimal("NaN")}, {"usd_per_kwh": Decimal(-1)}, {"g_per_kwh": Decimal(3001)}):
         with pytest.raises(RateError) as refused:
-            set_region("eu", **{"pue": Decimal(1), "usd_per_kwh": None, "g_per_kwh": None} | wrong)
+            set_region("eu", valid_from=LONG_AGO, **{"pue": Decimal(1), "usd_per_kwh": None, "g_per_kwh": None} | wrong)
         assert refused.value.field in wrong
     with pytest.raises(RateError, match="at most 63"):
-        set_region("x\n", pue=Decimal(1), usd_per_kwh=None, g_per_kwh=None)
+        set_region("x\n", valid_from=LONG_AGO, pue=Decimal(1), usd_per_kwh=None, g_per_kwh=None)
+
+
+@pytest.mark.django_db
+def test_a_region_has_other_prices_and_another_grid_from_a_moment_on():
+    gpu = a_gpu(node="gpu-01")
+    a_place("gpu-01", region="eu")
+    for hour in range(4):
+        an_entry(gpu, start=HOUR + timedelta(hours=hour), energy_j=KWH)
+    set_region("eu", valid_from=LONG_AGO, pue=Decimal("1.5"), usd_per_kwh=Decimal("0.2"), g_per_kwh=Decimal(400))
+    later = set_region("eu", valid_from=HOUR + timedelta(hours=3), pue=Decimal("1.25"), usd_per_kwh=Decimal("0.4"), g_per_kwh=Decimal(100))
+
+    found = energy(DAY)
+
+    # three hours at 1.5, one at 1.25
+    assert (found.meter_kwh, found.usd, found.co2e_g) == (Decimal("5.75"), Decimal("1.4"), 1925)
+    assert energy_of_node(gpu.node, DAY, totals(DAY)) == found
+
+    withdraw_region(later)
+    assert energy(DAY).usd == Decimal("1.2")
+
+
+@pytest.mark.django_db
+def test_a_closed_month_keeps_what_held_in_its_regions():
+    november, december = datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
+    policy, _ = Policy.objects.get_or_create(version=1, defaults={"thresholds": {}, "created_at": HOUR})
+    ClosedMonth.objects.create(month=november, start=november, end=december, policy=policy, closed_at=december, closed_by="ann")
+    facts = {"pue": Decimal(1), "usd_per_kwh": None, "g_per_kwh": None}
+
+    with pytest.raises(RateError, match="is closed"):
+        set_region("eu", valid_from=december - timedelta(hours=1), **facts)
+    with pytest.raises(RateError, match="full UTC hour"):
+        set_region("eu", valid_from=december + timedelta(minutes=1), **facts)
+    set_region("eu", valid_from=december, **facts)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_region_that_was_there_before_it_had_a_beginning_holds_from_the_beginning_on():
+    try:
+        call_command("migrate", "costs", "0016", verbosity=0)
+        with connection.cursor() as cursor:
+            cursor.execute("INSERT INTO costs_region (name, pue, source) VALUES ('eu', 1.25, '')")
+        call_command("migrate", "costs", verbosity=0)
+        assert Region.objects.get().valid_from == LONG_AGO
+        set_region("eu", valid_from=HOUR, pue=Decimal("1.5"), usd_per_kwh=None, g_per_kwh=None)
+        call_command("migrate", "costs", "0016", verbosity=0)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT name, pue FROM costs_region")
+            assert cursor.fetchall() == [("eu", Decimal("1.5"))]
+    finally:
+        call_command("migrate", "costs", verbosity=0)

@@ -171,7 +171,7 @@ def test_a_node_tells_its_energy_price_and_carbon_once_its_region_is_set(admin):
     entry.save()
 
     assert "no price per kWh is set" in text_of(admin.get("/nodes/node-001"))
-    admin.post("/settings/region", {"region": "", "pue": "1.25", "usd_per_kwh": "0.20", "g_per_kwh": "400", "source": "<b>meter</b>"})
+    admin.post("/settings/region", {"region": "", "pue": "1.25", "usd_per_kwh": "0.20", "g_per_kwh": "400", "source": "<b>meter</b>", "since": "beginning"})
     page = text_of(admin.get("/nodes/node-001"))
     assert "1.25 kWh" in page
     assert "500 g CO₂e, 400 g a kWh (&lt;b&gt;meter&lt;/b&gt;)" in page

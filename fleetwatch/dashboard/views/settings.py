@@ -103,7 +103,7 @@ def _page(
         "commitments": commitments(),
         "exchange_rates": ExchangeRate.objects.order_by("currency", "-valid_from")[:MAX_RATES],
         "regions": book.regions(),
-        "sites": Region.objects.order_by("name"),
+        "sites": Region.objects.order_by("name", "-valid_from")[:MAX_RATES],
         "classes": PRICING_CLASSES,
         "transports": notify.transports(),
         "channels": channels,
