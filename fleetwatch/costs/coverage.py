@@ -104,7 +104,8 @@ class Above:
     cost_usd: Decimal
 
 
-_MsByPrice = defaultdict[Fraction, int]  # milliseconds by dollars per millisecond: multiplied once
+_Price = tuple[int, int]  # a fraction's numerator and denominator: hashing a Fraction costs more than all else here
+_MsByPrice = defaultdict[_Price, int]  # milliseconds by dollars per millisecond: multiplied once
 
 
 @dataclass(slots=True)
@@ -113,7 +114,7 @@ class _Left:
 
     held_ms: int
     unheld_ms: int
-    usd_per_ms: Fraction
+    price: _Price
 
 
 @dataclass(slots=True)
@@ -142,11 +143,14 @@ def cover(
     wanted = {promise.wanted for promises in promised.values() for promise in promises}
     fitting = {each: [kind for kind in every if _fits(kind, each)] for each in wanted}
     for hour, promises in promised.items():
-        left = {kind: _Left(each.held_ms, each.capacity_ms - each.held_ms, each.usd_per_ms) for kind, each in there.get(hour, {}).items()}
+        left = {
+            kind: _Left(each.held_ms, each.capacity_ms - each.held_ms, each.usd_per_ms.as_integer_ratio())
+            for kind, each in there.get(hour, {}).items()
+        }
         for promise in promises:
             _take(promise, sums[promise.commitment], [left[kind] for kind in fitting[promise.wanted] if kind in left])
         for kind in {kind for promise in promises for kind in fitting[promise.wanted]} & left.keys():
-            above[kind.gpu_model][left[kind].usd_per_ms] += left[kind].held_ms + left[kind].unheld_ms
+            above[kind.gpu_model][left[kind].price] += left[kind].held_ms + left[kind].unheld_ms
     return _covered(sums), [
         Above(model, sum(uncovered.values()), _usd(uncovered)) for model, uncovered in sorted(above.items()) if any(uncovered.values())
     ]
@@ -166,24 +170,24 @@ def narrowness(kind: Kind) -> int:
 
 def _take(promise: Promise, into: _Sum, fitting: Sequence[_Left]) -> None:
     """Takes what the promise can have of what is left: held time first."""
-    open_ms = promise.gpu_ms
+    open_ms, price = promise.gpu_ms, promise.usd_per_ms.as_integer_ratio()
     for left in fitting:
         if taken := min(open_ms, left.held_ms):
             left.held_ms -= taken
             open_ms -= taken
             into.used_ms += taken
-            into.rate_book[left.usd_per_ms] += taken
-    into.used[promise.usd_per_ms] += promise.gpu_ms - open_ms
+            into.rate_book[left.price] += taken
+    into.used[price] += promise.gpu_ms - open_ms
     needed_ms = open_ms
     for left in fitting:
         if taken := min(open_ms, left.unheld_ms):
             left.unheld_ms -= taken
             open_ms -= taken
             into.unheld_ms += taken
-            into.rate_book[left.usd_per_ms] += taken
-    into.unheld[promise.usd_per_ms] += needed_ms - open_ms
+            into.rate_book[left.price] += taken
+    into.unheld[price] += needed_ms - open_ms
     into.missing_ms += open_ms
-    into.missing[promise.usd_per_ms] += open_ms
+    into.missing[price] += open_ms
 
 
 def _fits(kind: Kind, wanted: Kind) -> bool:
@@ -208,8 +212,8 @@ def _covered(sums: Mapping[int, _Sum]) -> list[Covered]:
     ]
 
 
-def _usd(ms_by_price: Mapping[Fraction, int]) -> Decimal:
-    return _decimal(sum((price * gpu_ms for price, gpu_ms in ms_by_price.items()), Fraction(0)))
+def _usd(ms_by_price: Mapping[_Price, int]) -> Decimal:
+    return _decimal(sum((Fraction(*price) * gpu_ms for price, gpu_ms in ms_by_price.items()), Fraction(0)))
 
 
 def _decimal(amount: Fraction) -> Decimal:

@@ -81,7 +81,8 @@ kind AS MATERIALIZED (
         COALESCE(place.region, '') AS region,
         rate.usd_per_gpu_hour,
         dense_rank() OVER (ORDER BY gpu.gpu_model, place.pool, place.node_class, place.region, rate.usd_per_gpu_hour) AS number
-    FROM (SELECT gpu_id, node_id, gpu_model FROM wanted_gpu WHERE gpu_id = stands_for_id) AS gpu
+    -- grouped, not filtered: one row in 200 would be expected, and the hours joined to so few in a nested loop
+    FROM (SELECT stands_for_id AS gpu_id, node_id, gpu_model FROM wanted_gpu GROUP BY 1, 2, 3) AS gpu
     CROSS JOIN change
     CROSS JOIN LATERAL unnest(change.moments) WITH ORDINALITY AS era (moment, number)
     LEFT JOIN costs_nodeplace AS place
