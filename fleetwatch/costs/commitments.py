@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
@@ -14,7 +14,7 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import cuts
 from fleetwatch.costs.coverage import Above, Covered, Kind, Promise, There, cover, narrowness, together
 from fleetwatch.costs.day_sums import SETTLED
-from fleetwatch.costs.kinds import time_of_kinds
+from fleetwatch.costs.kinds import KindTime, time_of_kinds
 from fleetwatch.costs.models import Commitment, ExchangeRate
 from fleetwatch.costs.pricing import HOUR_MS
 from fleetwatch.costs.totals import ZERO
@@ -36,17 +36,19 @@ def commitments() -> QuerySet[Commitment]:
     return Commitment.objects.select_related("gpu_model").order_by("gpu_model__name", "valid_from", "pk")
 
 
-def coverage(interval: Interval, *, now: datetime | None = None) -> Coverage:
+def coverage(interval: Interval, *, now: datetime | None = None, times: Sequence[KindTime] | None = None) -> Coverage:
     """What of the commitments of the period was used, there and missing, and what stood above them.
 
     Of the hours that the ledger knows: before its first one nobody saw what was there. `now` leaves out those that are
-    not posted yet; None = the period is over.
+    not posted yet; None = the period is over. `times`: time_of_kinds() of the interval, where it is read already.
     """
     known = _known(interval, now)
     found = [] if known is None else list(_in_force(known))
     if known is None or not found:
         return Coverage(None, [], [])
-    every, above = cover(_promised(found, known), _there(found, known))
+    if times is None:
+        times = time_of_kinds(known, gpu_model_ids=sorted({each.gpu_model_id for each in found}))
+    every, above = cover(_promised(found, known), _there(times))
     by_id = {each.pk: each for each in found}
     return Coverage(known, [(by_id[each.commitment], each) for each in every], above)
 
@@ -110,10 +112,10 @@ def _wanted(commitment: Commitment) -> Kind:
     return Kind(commitment.gpu_model.name, commitment.pool, commitment.node_class, commitment.region)
 
 
-def _there(found: Sequence[Commitment], interval: Interval) -> dict[datetime, dict[Kind, There]]:
+def _there(times: Iterable[KindTime]) -> dict[datetime, dict[Kind, There]]:
     """By cut and kind what was there; of a kind that had several rates in a cut at their average."""
     by_cut: dict[int, dict[Kind, There]] = defaultdict(dict)
-    for each in time_of_kinds(interval, gpu_model_ids=sorted({commitment.gpu_model_id for commitment in found})):
+    for each in times:
         usd_per_ms = Fraction(each.usd_per_gpu_hour or ZERO) / HOUR_MS  # time without a rate is in no dollar figure
         for cut_ms, capacity_ms, held_ms in zip(each.cuts_ms, each.capacity_ms, each.held_ms, strict=True):
             if capacity_ms:

@@ -1,7 +1,7 @@
 """Reads a month's invoices and what the ledger has beside them."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -12,7 +12,7 @@ from django.db.models import Max, QuerySet
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import commitments, pricing
-from fleetwatch.costs.kinds import time_of_kinds
+from fleetwatch.costs.kinds import KindTime, time_of_kinds
 from fleetwatch.costs.totals import NOBODY
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
@@ -44,8 +44,9 @@ def reconciliation(name: str, *, now: datetime) -> Reconciliation:
     booked = booked_by_key(name)
     if not invoices and not booked:
         return Reconciliation(month, [], [], total([]), fingerprint([]), 0)
-    ledger, unpriced_ms = _ledger(month.interval)
-    lines = reconcile(_bills(invoices), ledger, _missing(month.interval, now), booked)
+    times = time_of_kinds(month.interval)
+    ledger, unpriced_ms = _ledger(month.interval, times)
+    lines = reconcile(_bills(invoices), ledger, _missing(month.interval, times, now), booked)
     return Reconciliation(month, invoices, lines, total(lines), fingerprint(lines), unpriced_ms)
 
 
@@ -114,11 +115,11 @@ def _bill(line: InvoiceLine, known: InvoiceSKU | None) -> Bill:
     )
 
 
-def _ledger(interval: Interval) -> tuple[dict[Owner, Counted], int]:
+def _ledger(interval: Interval, times: Iterable[KindTime]) -> tuple[dict[Owner, Counted], int]:
     """GPU time and exact dollars by GPU model, region and whether the node is owned, adjustments of closed hours included; unpriced ms."""
     found: dict[Owner, Counted] = {}
     unpriced_ms = 0
-    for each in time_of_kinds(interval):
+    for each in times:
         gpu_ms, rate = sum(each.capacity_ms), each.usd_per_gpu_hour
         cost_usd = ZERO if rate is None else pricing.cost_usd([(gpu_ms, rate)])
         owner = Owner(each.kind.gpu_model, each.kind.region, each.kind.node_class == OWNED)
@@ -148,9 +149,9 @@ def _adjusted(interval: Interval) -> list[tuple[Owner, Counted, Decimal | None]]
         ]
 
 
-def _missing(interval: Interval, now: datetime) -> dict[tuple[str, str], Missing]:
+def _missing(interval: Interval, times: Sequence[KindTime], now: datetime) -> dict[tuple[str, str], Missing]:
     """What commitments paid for GPUs that were not there, by GPU model and region."""
     sums: dict[tuple[str, str], list[tuple[int, Decimal]]] = defaultdict(list)
-    for commitment, line in commitments.coverage(interval, now=now).lines:
+    for commitment, line in commitments.coverage(interval, now=now, times=times).lines:
         sums[commitment.gpu_model.name, commitment.region].append((line.missing_ms, line.missing_usd))
     return {key: Missing(sum(ms for ms, _ in each), sum((usd for _, usd in each), ZERO)) for key, each in sums.items()}
