@@ -138,7 +138,7 @@ def holders(gpu: GPU, interval: Interval, *, limit: int = 50) -> list[Holder]:
     for allocation in rows.iterator(chunk_size=2000):
         spans = [span for span in allocation.asserted if span[0] < interval.end_ms and span[1] > interval.start_ms]
         if spans:
-            held.append(Holder(allocation, spans[0][0], spans[-1][1], spans[-1][1] >= (gpu.last_ms or 0)))
+            held.append(Holder(allocation, spans[0][0], spans[-1][1], spans[-1][1] >= (gpu.newest_ms or 0)))
     latest = sorted(held, key=lambda holder: (-holder.end_ms, -holder.start_ms))[:limit]
     into_teams((holder.allocation.job for holder in latest), before=interval.end)
     return latest

@@ -7,17 +7,17 @@ continuation (UnsteadyError) leaves the group, and the others are stored without
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 from django.db import Error, transaction
 
 from agent.wire import Batch
 from fleetwatch.ingest import tokens
-from fleetwatch.ingest.services import is_quarantined, store_reports, touch_jobs_of_new_kind
+from fleetwatch.ingest.services import is_out_of_time, store_reports, touch_jobs_of_new_kind
 from fleetwatch.ingest.steady import Facts
 from fleetwatch.inventory import steady as inventory
-from fleetwatch.inventory.extents import newest_ms, oldest_ms, windows_by_gpu
-from fleetwatch.inventory.steady import Continued, Extent, Lived, UnsteadyError
+from fleetwatch.inventory.steady import Continued, UnsteadyError
 from fleetwatch.jobs import services as jobs
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.spans import Span, clip, difference
@@ -35,20 +35,33 @@ class Known:
     facts: Facts
     digest: bytes
     gpu_ids: tuple[int, ...]  # by position in the batches
-    parent_ids: tuple[int | None, ...]  # of MIG instances
+    living: frozenset[int]  # positions of the GPUs that are no parent of another: windows are expected of each
+    first_ms: int  # where the capacity of the first of them begins
+    since_ms: int  # and that of the last
 
 
-@dataclass(frozen=True, slots=True)
-class Arrived:
+class Moment(NamedTuple):
+    """When a group came, and what is final by then."""
+
+    at: datetime
+    ms: int
+    final_ms: int  # hours that start before it
+
+    @classmethod
+    def of(cls, at: datetime) -> "Moment":
+        return cls(at, to_ms(at), to_ms(retention.horizon(at)))
+
+
+class Arrived(NamedTuple):
     """One batch at the door, read and valid, with its gzip."""
 
     known: Known
     batch: Batch
     packed: bytes
-    received_at: datetime
-    start_ms: int
+    received: Moment
+    start_ms: int  # of the windows
     end_ms: int
-    newest_ms: int
+    newest_ms: int  # of windows and host samples
     is_use_due: bool  # of the token: to be noted
 
     @property
@@ -56,15 +69,24 @@ class Arrived:
         return self.known.node_id
 
 
-def arrived(known: Known, batch: Batch, packed: bytes, *, received_at: datetime, is_use_due: bool) -> Arrived | None:
-    """The batch as a group takes it; None when it does more than continue: events, a wrong clock, hours that are final."""
-    start_ms, end_ms = batch.start_ms, batch.end_ms
-    newest, oldest = newest_ms(batch, offset_ms=0), oldest_ms(batch, offset_ms=0)
-    if start_ms is None or end_ms is None or newest is None or oldest is None or batch.events:
+def arrived(known: Known, batch: Batch, packed: bytes, received: Moment, *, is_use_due: bool) -> Arrived | None:
+    """The batch as a group takes it; None when it does more than continue.
+
+    That is: events, a wrong clock, hours that are final, windows from before a GPU's first, a GPU without a last window.
+    """
+    if batch.events:
         return None
-    if is_quarantined(batch, offset_ms=0, received_at=received_at) or oldest < to_ms(retention.horizon(received_at)):
+    starts, host = batch.windows["start_ms"], batch.host.get("start_ms")
+    start_ms, last_ms = min(starts), max(starts)
+    end_ms, oldest_ms = last_ms + batch.window_s * 1000, start_ms
+    newest_ms = end_ms
+    if host:
+        newest_ms, oldest_ms = max(end_ms, max(host) + batch.window_s * 1000), min(start_ms, *host)
+    if is_out_of_time(newest_ms, oldest_ms, received.ms) or oldest_ms < received.final_ms or start_ms < known.since_ms:
         return None
-    return Arrived(known, batch, packed, received_at, start_ms, end_ms, newest, is_use_due)
+    if not known.living.issubset([place for place, start in zip(batch.windows["gpu"], starts, strict=True) if start == last_ms]):
+        return None
+    return Arrived(known, batch, packed, received, start_ms, end_ms, newest_ms, is_use_due)
 
 
 def store_together(group: Sequence[Arrived]) -> list[bool]:
@@ -89,25 +111,25 @@ def _stored(group: list[Arrived]) -> set[int]:
 @transaction.atomic
 def _store(group: Sequence[Arrived]) -> None:
     lived = inventory.extend([_continued(one) for one in group])
-    touched = {one.node_id: _touched(one, lived[one.node_id].span) for one in group}
+    touched = {one.node_id: _touched(one, lived[one.node_id]) for one in group}
     _require(telemetry.append_new([_appended(one) for one in group], touched), group)
     _store_reports(group, lived, touched)
     if due := [one.known.token_id for one in group if one.is_use_due]:
-        tokens.note_use(due, group[0].received_at)
+        tokens.note_use(due, group[0].received.at)
 
 
-def _store_reports(group: Sequence[Arrived], lived: Mapping[int, Lived], touched: Mapping[int, Span]) -> None:
+def _store_reports(group: Sequence[Arrived], lived: Mapping[int, Span], touched: Mapping[int, Span]) -> None:
     """What the batches say of jobs; hours that newly asserted time touches are marked where the batch itself did not."""
     reports = [jobs.Report(one.node_id, one.batch, one.known.gpu_ids, 0) for one in group if _speaks_of_jobs(one.batch)]
     if not reports:
         return
     stored, held = store_reports(reports)
-    nodes = {gpu_id: report.node_id for report in reports for gpu_id in report.gpu_ids}
-    for node_id in {nodes[gpu_id] for gpu_id, _ in held}:
-        spans = [span for gpu_id, span in held if nodes[gpu_id] == node_id]
-        capacity = clip(spans, lived[node_id].first_ms, lived[node_id].span[1])
-        telemetry.touch_hours(node_id, difference(capacity, [touched[node_id]]), received_at=group[0].received_at)
-    touch_jobs_of_new_kind(stored.values(), received_at=group[0].received_at)
+    known = {gpu_id: one.known for one in group for gpu_id in one.known.gpu_ids}
+    for node_id, first_ms in {(known[gpu_id].node_id, known[gpu_id].first_ms) for gpu_id, _ in held}:
+        spans = [span for gpu_id, span in held if known[gpu_id].node_id == node_id]
+        capacity = clip(spans, first_ms, lived[node_id][1])
+        telemetry.touch_hours(node_id, difference(capacity, [touched[node_id]]), received_at=group[0].received.at)
+    touch_jobs_of_new_kind(stored.values(), received_at=group[0].received.at)
 
 
 def _speaks_of_jobs(batch: Batch) -> bool:
@@ -120,28 +142,11 @@ def _require(done: set[int], group: Sequence[Arrived]) -> None:
 
 
 def _continued(one: Arrived) -> Continued:
+    batch = one.batch
+    agent = msgspec.json.encode(batch.agent).decode()
     return Continued(
-        node_id=one.node_id,
-        digest=one.known.digest,
-        boot_start_ms=one.batch.boot_start_ms,
-        sequence=one.batch.sequence,
-        newest_ms=one.newest_ms,
-        received_at=one.received_at,
-        agent=msgspec.json.encode(one.batch.agent).decode(),
-        extents=_extents(one),
+        one.known.node_id, one.known.digest, batch.boot_start_ms, batch.sequence, one.end_ms, one.newest_ms, one.received.at, agent
     )
-
-
-def _extents(one: Arrived) -> Mapping[int, Extent]:
-    """Every GPU that the batch names and its windows; a MIG parent lives as long as any of its instances."""
-    known = one.known
-    extents: dict[int, Extent] = dict.fromkeys(known.gpu_ids, (None, None))
-    for position, (first_ms, last_ms) in windows_by_gpu(one.batch, offset_ms=0).items():
-        for gpu_id in (known.gpu_ids[position], known.parent_ids[position]):
-            if gpu_id is not None:
-                first, last = extents[gpu_id]
-                extents[gpu_id] = (min(first or first_ms, first_ms), max(last or last_ms, last_ms))
-    return extents
 
 
 def _touched(one: Arrived, lived: Span) -> Span:
@@ -150,7 +155,7 @@ def _touched(one: Arrived, lived: Span) -> Span:
     was_ms, is_ms = lived
     if was_ms >= is_ms:
         return (start_ms, end_ms)
-    return (max(min(start_ms, was_ms), to_ms(retention.horizon(one.received_at))), max(end_ms, is_ms))
+    return (max(min(start_ms, was_ms), one.received.final_ms), max(end_ms, is_ms))
 
 
 def _appended(one: Arrived) -> Appended:
@@ -160,7 +165,7 @@ def _appended(one: Arrived) -> Appended:
         boot_id=batch.boot_id,
         boot_start_ms=batch.boot_start_ms,
         sequence=batch.sequence,
-        received_at=one.received_at,
+        received_at=one.received.at,
         start_ms=one.start_ms,
         end_ms=one.end_ms,
         payload=one.packed,

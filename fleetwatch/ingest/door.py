@@ -19,7 +19,7 @@ from django.utils import timezone
 from agent.wire import WireError
 from fleetwatch.ingest import answers, learning, steady
 from fleetwatch.ingest.body import TooLargeError, expand
-from fleetwatch.ingest.continued import Arrived, Known, arrived, store_together
+from fleetwatch.ingest.continued import Arrived, Known, Moment, arrived, store_together
 from fleetwatch.ingest.groups import Groups
 from fleetwatch.ingest.pressure import pressure
 from fleetwatch.ingest.tally import received
@@ -116,12 +116,13 @@ def _store(group: Sequence[Offered]) -> list[int]:
 
     One thread reads and stores for all, the others sleep: threads that read side by side only take the interpreter from each other.
     """
-    batches = [_arrived(one) for one in group]
+    received = Moment.of(group[-1].received_at)
+    batches = [_arrived(one, received) for one in group]
     done = iter(_stored([batch for batch in batches if batch is not None]))
     return [len(batch.batch.windows["start_ms"]) if batch is not None and next(done) else 0 for batch in batches]
 
 
-def _arrived(offered: Offered) -> Arrived | None:
+def _arrived(offered: Offered, received: Moment) -> Arrived | None:
     """The batch, when it is valid and only continues."""
     try:
         batch = steady.read(expand(offered.packed, "gzip"), offered.known.facts)
@@ -129,14 +130,14 @@ def _arrived(offered: Offered) -> Arrived | None:
         return None
     if batch is None:
         return None
-    return arrived(offered.known, batch, offered.packed, received_at=offered.received_at, is_use_due=offered.is_use_due)
+    return arrived(offered.known, batch, offered.packed, received, is_use_due=offered.is_use_due)
 
 
 def _stored(group: Sequence[Arrived]) -> list[bool]:
     if not group:
         return []
     try:
-        pressure.look(group[0].received_at)
+        pressure.look(group[0].received.at)
         return [False] * len(group) if pressure.is_refusing else store_together(group)
     except Error:
         return [False] * len(group)  # the long way says what is wrong

@@ -10,7 +10,6 @@ from fleetwatch.ingest import steady
 from fleetwatch.ingest.continued import Known
 from fleetwatch.ingest.tokens import UnknownTokenError, hold_live
 from fleetwatch.inventory import steady as inventory
-from fleetwatch.inventory.models import GPU
 
 # Where Django's view leaves a Lesson for the door, in the request's WSGI environment.
 LESSON = "fleetwatch.lesson"
@@ -32,17 +31,29 @@ def known(lesson: Lesson) -> Known | None:
     facts = steady.facts(lesson.body)
     if facts is None:
         return None
-    digest, order = facts.digest(lesson.token_id), [lesson.batch.boot_start_ms, lesson.batch.sequence]
     try:
-        gpus = _remembered(lesson, facts, digest, order)
+        remembered = _remembered(lesson, facts)
     except (UnknownTokenError, Error):
         return None  # it is stored and answered: the next one has to come the long way, no more
-    if gpus is None:
+    if remembered is None or not remembered.gpus:
         return None
-    return Known(lesson.token_id, lesson.node_id, facts, digest, tuple(gpu.pk for gpu in gpus), tuple(gpu.parent_id for gpu in gpus))
+    gpus = remembered.gpus
+    parents = {gpu.parent_id for gpu in gpus}
+    begins = [gpu.first_ms or 0 for gpu in gpus]
+    return Known(
+        token_id=lesson.token_id,
+        node_id=lesson.node_id,
+        facts=facts,
+        digest=remembered.digest,
+        gpu_ids=tuple(gpu.pk for gpu in gpus),
+        living=frozenset(place for place, gpu in enumerate(gpus) if gpu.pk not in parents),
+        first_ms=min(begins),
+        since_ms=max(begins),
+    )
 
 
 @transaction.atomic
-def _remembered(lesson: Lesson, facts: steady.Facts, digest: bytes, order: list[int]) -> list[GPU] | None:
+def _remembered(lesson: Lesson, facts: steady.Facts) -> inventory.Remembered | None:
     hold_live(lesson.token_id)
-    return inventory.remember(lesson.node_id, facts.uuids, digest, order=order)
+    order = [lesson.batch.boot_start_ms, lesson.batch.sequence]
+    return inventory.remember(lesson.node_id, facts.uuids, facts.said(lesson.token_id), order=order)

@@ -63,9 +63,12 @@ def store_batch(node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None
 def is_quarantined(batch: Batch, *, offset_ms: int, received_at: datetime) -> bool:
     """Whether the batch's clock can't be right: it is kept, but nothing is concluded from it."""
     newest, oldest = newest_ms(batch, offset_ms=offset_ms), oldest_ms(batch, offset_ms=offset_ms)
-    if newest is None or oldest is None:
-        return False
-    return newest > to_ms(received_at) + FUTURE_MS or oldest < EARLIEST_MS
+    return newest is not None and oldest is not None and is_out_of_time(newest, oldest, to_ms(received_at))
+
+
+def is_out_of_time(newest_ms: int, oldest_ms: int, received_ms: int) -> bool:
+    """Whether no right clock can have said both."""
+    return newest_ms > received_ms + FUTURE_MS or oldest_ms < EARLIEST_MS
 
 
 def _store_facts(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime) -> None:

@@ -104,7 +104,7 @@ def revoke_agent_token(token_id: int, now: datetime) -> None:
     if token.revoked_at is None:
         token.revoked_at = now
         token.save(update_fields=["revoked_at"])
-        forget(token.node_id)
+        forget([token.node_id])
 
 
 def revoke_enrollment_token(token_id: int, now: datetime) -> None:

@@ -23,6 +23,8 @@ class Node(models.Model):
     clock_offset_ms = models.BigIntegerField(null=True, help_text="server minus agent clock at the newest batch; None = not sent")
     facts_order = models.JSONField(default=list, help_text="(boot_start_ms, sequence) of the batch these facts come from")
     facts_digest = models.BinaryField(null=True, help_text="of what the newest batch said of labels and GPUs; None = not known (steady.py)")
+    continued_order = models.JSONField(null=True, help_text="facts_order of the GPUs for which windows_ms speaks")
+    windows_ms = models.BigIntegerField(null=True, help_text="end of the newest window of these GPUs; None = their own rows say it")
 
 
 class GPU(models.Model):
@@ -44,6 +46,14 @@ class GPU(models.Model):
     persistence = models.BooleanField(null=True)
     unread = models.JSONField(default=dict, help_text="metric -> why it can't be read")
     first_ms = models.BigIntegerField(null=True, help_text="start of the earliest window: capacity begins")
-    last_ms = models.BigIntegerField(null=True, help_text="end of the newest window")
+    last_ms = models.BigIntegerField(null=True, help_text="end of the newest window when it was last written: read newest_ms")
     retired_ms = models.BigIntegerField(null=True, help_text="capacity ended here (by hand, or 7 silent days)")
     facts_order = models.JSONField(default=list, help_text="(boot_start_ms, sequence) of the batch these facts come from")
+
+    @property
+    def newest_ms(self) -> int | None:
+        """End of its newest window; None before the first. While batches only continue (steady.py), its node's row says it."""
+        node = self.node
+        if self.last_ms is None or node.windows_ms is None or self.facts_order != node.continued_order:
+            return self.last_ms
+        return max(self.last_ms, node.windows_ms)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import structlog
 
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.inventory.steady import forget
 from fleetwatch.lib.spans import Span
 
 MAX_UUID = 80  # of GPU.uuid's 96 characters: "@" and thirteen digits follow
@@ -38,7 +39,7 @@ class Taken:
 def take(node: Node, gpu: GPU, *, position: int, seen: Span | None) -> Taken:
     """The node's own row of the GPU, whoever's `gpu` (locked) is; `seen`: the batch's windows of it.
 
-    A GPU moves only after its former node fell silent about it. What that node's spool still
+    The row must be settled (steady.py). A GPU moves only after its former node fell silent about it. What that node's spool still
     sends of the time before goes to its former stay. Raises ForeignGPUError.
     """
     if gpu.node_id == node.pk:
@@ -64,6 +65,7 @@ def is_former(gpu: GPU) -> bool:
 def _moved(node: Node, gpu: GPU) -> Taken:
     uuid, was, last_ms = gpu.uuid, gpu.node, gpu.last_ms or 0
     end_ms = last_ms if gpu.retired_ms is None else gpu.retired_ms
+    forget([was.pk])
     gpu.uuid, gpu.retired_ms = f"{uuid[:MAX_UUID]}@{gpu.first_ms:013d}", end_ms
     gpu.save(update_fields=["uuid", "retired_ms"])
     log.info("gpu moved", gpu=uuid, was=was.name, now=node.name)

@@ -7,13 +7,14 @@ from datetime import datetime
 from typing import Any
 
 import structlog
-from django.db import connection
+from django.db import connection, transaction
 
 from agent.wire import Batch
 from fleetwatch.inventory.extents import Capacity, newest_ms, windows_by_gpu
 from fleetwatch.inventory.gpu_models import facts_for
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.inventory.moves import Taken, is_former, take
+from fleetwatch.inventory.steady import forget, settle, settled
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span, union
 
@@ -99,6 +100,7 @@ def register_batch(node: Node, batch: Batch, *, offset_ms: int, received_at: dat
     Needs lock_node. Raises ForeignGPUError when another node is reporting one of the GPUs.
     """
     order = [batch.boot_start_ms, batch.sequence]
+    _settle(node, batch)
     seen = windows_by_gpu(batch, offset_ms=offset_ms, since_ms=since_ms)
     gpus, ended = _gpus(node, batch, seen)
     family = _with_parents(gpus)
@@ -115,9 +117,16 @@ def register_batch(node: Node, batch: Batch, *, offset_ms: int, received_at: dat
     return Registered(gpus, grown, ended)
 
 
+def _settle(node: Node, batch: Batch) -> None:
+    """The rows of the node's GPUs, and of those that the batch names and others hold, say all that is known of them."""
+    others = GPU.objects.filter(uuid__in=_uuids(batch)).exclude(node_id=node.pk)
+    settle({node.pk, *others.values_list("node_id", flat=True)})
+    node.windows_ms = None
+
+
 def _gpus(node: Node, batch: Batch, seen: dict[int, Span]) -> tuple[dict[int, GPU], list[tuple[int, Span]]]:
     """A row of this node for every GPU of the batch, by position, made where it is new, with its parent; and what ended elsewhere."""
-    uuids = {gpu["uuid"] for gpu in batch.gpus} | {gpu["parent_uuid"] for gpu in batch.gpus if gpu.get("parent_uuid")}
+    uuids = _uuids(batch)
     rows = _rows(uuids)
     if missing := uuids - rows.keys():
         # sorted, so that two nodes that name the same new UUIDs wait for each other and do not deadlock
@@ -132,6 +141,11 @@ def _gpus(node: Node, batch: Batch, seen: dict[int, Span]) -> tuple[dict[int, GP
             own.save(update_fields=["parent"])
     ended = [one.ended for one in taken.values() if one.ended is not None]
     return {position: taken[item["uuid"]].gpu for position, item in enumerate(batch.gpus)}, ended
+
+
+def _uuids(batch: Batch) -> set[str]:
+    """Of the batch's GPUs and of the parents that it names."""
+    return {gpu["uuid"] for gpu in batch.gpus} | {gpu["parent_uuid"] for gpu in batch.gpus if gpu.get("parent_uuid")}
 
 
 def _parents(batch: Batch, rows: dict[str, GPU]) -> dict[str, str]:
@@ -274,23 +288,29 @@ def retire_silent(now: datetime) -> list[tuple[int, Span]]:
     Silent: its node reported on for 7 days after the GPU's last window. The
     node's own time is what counts, so that a node that is off retires nothing and
     an import of old logs is judged like live data. A GPU that returns is capacity again.
+    Needs a transaction.
     """
     cutoff = to_ms(now)
-    silent = GPU.objects.select_related("node").filter(retired_ms__isnull=True, last_ms__lt=cutoff - SILENT_MS).order_by("node_id", "id")
+    quiet = settled(GPU.objects.filter(retired_ms__isnull=True, last_ms__lt=cutoff - SILENT_MS))
+    silent = [
+        gpu
+        for gpu in quiet.select_related("node").order_by("node_id", "id")
+        if min(gpu.node.last_ms or 0, cutoff) - (gpu.last_ms or 0) >= SILENT_MS
+    ]
+    forget({gpu.node_id for gpu in silent})
     retired = []
     for gpu in silent:
-        node_last_ms = min(gpu.node.last_ms or 0, cutoff)
         # the conditions again in the UPDATE: a batch may have arrived since
-        if node_last_ms - (gpu.last_ms or 0) >= SILENT_MS and GPU.objects.filter(
-            pk=gpu.pk, last_ms=gpu.last_ms, retired_ms__isnull=True
-        ).update(retired_ms=gpu.last_ms):
+        if GPU.objects.filter(pk=gpu.pk, last_ms=gpu.last_ms, retired_ms__isnull=True).update(retired_ms=gpu.last_ms):
             retired.append((gpu.node_id, (gpu.last_ms or 0, gpu.node.last_ms or 0)))
             log.info("gpu retired", gpu=gpu.uuid, node=gpu.node.name, last_ms=gpu.last_ms)
     return retired
 
 
+@transaction.atomic
 def retire(gpu: GPU, at: datetime) -> tuple[int, Span]:
     """Ends the GPU's capacity at `at`, by hand; (node id, time in which capacity changed)."""
+    forget([gpu.node_id])
     was_ms = gpu.retired_ms if gpu.retired_ms is not None else gpu.node.last_ms
     gpu.retired_ms = to_ms(at)
     gpu.save(update_fields=["retired_ms"])

@@ -1,23 +1,28 @@
-"""Batches that say of their node what is known already: nothing is written but how far time has come.
+"""Batches that say of their node what is known already: nothing is written but how far time has come, in the node's row alone.
 
 What a node's newest batch said of labels and GPUs has a digest. While the next batches
 have the same one, their facts need no reading; as soon as anything else is stored for
-the node (services.register_batch), the digest is forgotten.
+the node (services.register_batch), the digest is forgotten. Until then the node speaks
+for the GPUs of that batch: all of them have windows as far as it has (GPU.newest_ms).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
+
+from django.db import connection
+from django.db.models import F, QuerySet
 
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.spans import Span
 from fleetwatch.lib.sql import read_statement
 
-EXTEND_STEADY = read_statement(Path(__file__).parent / "sql" / "extend_steady.sql").encode()
-
-Extent = tuple[int | None, int | None]
+SQL = Path(__file__).parent / "sql"
+EXTEND_STEADY = read_statement(SQL / "extend_steady.sql").encode()
+SETTLE = read_statement(SQL / "settle.sql")
 
 
 class UnsteadyError(Exception):
@@ -28,76 +33,93 @@ class UnsteadyError(Exception):
         self.node_ids = node_ids
 
 
-@dataclass(frozen=True, slots=True)
-class Continued:
+class Remembered(NamedTuple):
+    """What the next batches of a node are compared with."""
+
+    gpus: list[GPU]  # by position in the batches
+    digest: bytes
+
+
+class Continued(NamedTuple):
     """One batch, as far as inventory is concerned: newer than all before it, its facts those with `digest`."""
 
     node_id: int
     digest: bytes
     boot_start_ms: int
     sequence: int
-    newest_ms: int
+    windows_ms: int  # end of its last window: each of its GPUs has one that ends there, or is the parent of one that has
+    newest_ms: int  # of windows and host samples
     received_at: datetime
     agent: str  # JSON
-    extents: Mapping[int, Extent]  # of every GPU that it names: its windows, (None, None) without any
 
 
-def remember(node_id: int, uuids: Sequence[str], digest: bytes, *, order: list[int]) -> list[GPU] | None:
-    """The GPUs with these UUIDs, once the digest of what the batch with this order said is kept for the node.
+def remember(node_id: int, uuids: Sequence[str], said: bytes, *, order: list[int]) -> Remembered | None:
+    """The GPUs with these UUIDs, once the digest of what the batch with this order `said` is kept for the node.
 
     None when something newer came meanwhile, or a GPU is not simply one of the
     node's own (retired, moved, a MIG instance whose parent is not among them).
     """
-    rows = {gpu.uuid: gpu for gpu in GPU.objects.filter(node_id=node_id, uuid__in=uuids, retired_ms=None, first_ms__isnull=False)}
+    found = GPU.objects.filter(node_id=node_id, uuid__in=uuids, retired_ms=None, first_ms__isnull=False)
+    rows = {gpu.uuid: gpu for gpu in found}
     ids = {gpu.pk for gpu in rows.values()}
     if len(rows) < len(uuids) or any(gpu.facts_order != order or gpu.parent_id not in {None, *ids} for gpu in rows.values()):
         return None
-    if not Node.objects.filter(pk=node_id, facts_order=order).update(facts_digest=digest):
+    gpus = [rows[uuid] for uuid in uuids]
+    digest = _digest(said, gpus)
+    if not Node.objects.filter(pk=node_id, facts_order=order).update(facts_digest=digest, continued_order=order):
         return None
-    return [rows[uuid] for uuid in uuids]
+    return Remembered(gpus, digest)
 
 
-def forget(node_id: int) -> None:
-    """Nobody's batches continue the node's any more, until one was stored again by services.register_batch."""
-    Node.objects.filter(pk=node_id).update(facts_digest=None)
+def _digest(said: bytes, gpus: Sequence[GPU]) -> bytes:
+    """The same while the same is said of the same GPUs and their capacity begins where it began."""
+    rows = b",".join(b"%d from %d" % (gpu.pk, gpu.first_ms or 0) for gpu in gpus)
+    return hashlib.blake2b(said + b"\n" + rows, digest_size=16).digest()
 
 
-@dataclass(frozen=True, slots=True)
-class Lived:
-    """A node that lives on."""
+def forget(node_ids: Iterable[int]) -> None:
+    """Nobody's batches continue these nodes' any more, until one was stored again by services.register_batch.
 
-    span: Span  # its last_ms before and after
-    first_ms: int  # of the batch's GPUs, the earliest first window
+    Needs a transaction: the nodes are locked until it ends.
+    """
+    locked = settle(node_ids)
+    Node.objects.filter(pk__in=locked).update(facts_digest=None)
 
 
-def extend(batches: Sequence[Continued]) -> dict[int, Lived]:
-    """By node id: the nodes, locked until the transaction ends, and their GPUs live on.
+def settle(node_ids: Iterable[int]) -> list[int]:
+    """Writes into GPUs' own rows what their nodes said for them; the ids of the nodes, which are locked until the transaction ends."""
+    locked = list(Node.objects.select_for_update(no_key=True).filter(pk__in=list(node_ids)).order_by("pk").values_list("pk", flat=True))
+    if locked:
+        with connection.cursor() as cursor:
+            cursor.execute(SETTLE, {"nodes": locked})
+    return locked
+
+
+def settled(rows: QuerySet[GPU]) -> QuerySet[GPU]:
+    """Those of the GPUs for which no node speaks: what their own rows say is all."""
+    return rows.exclude(node__windows_ms__isnull=False, facts_order=F("node__continued_order"))
+
+
+def extend(batches: Sequence[Continued]) -> dict[int, Span]:
+    """By node id its last_ms before and after: the nodes, locked until the transaction ends, and their GPUs live on.
 
     At most one batch of a node. Raises UnsteadyError; the caller then undoes the transaction.
     """
-    found = {row[0]: row[1:] for row in run(EXTEND_STEADY, _columns(batches))}
-    unsteady = {one.node_id for one in batches if one.node_id not in found or found[one.node_id][1] < len(one.extents)}
-    if unsteady:
+    spans = {node_id: (was_ms, is_ms) for node_id, was_ms, is_ms in run(EXTEND_STEADY, _columns(batches))}
+    if unsteady := {one.node_id for one in batches} - spans.keys():
         raise UnsteadyError(unsteady)
-    lived = {}
-    for one in batches:
-        was_ms, _, first_ms = found[one.node_id]
-        lived[one.node_id] = Lived((was_ms, max(was_ms, one.newest_ms)), first_ms)
-    return lived
+    return spans
 
 
 def _columns(batches: Sequence[Continued]) -> dict[str, object]:
-    gpus = [(one.node_id, gpu_id, *extent) for one in batches for gpu_id, extent in one.extents.items()]
+    nodes, digests, boot_starts, sequences, windows, newest, received, agents = zip(*batches, strict=True)
     return {
-        "nodes": integers(one.node_id for one in batches),
-        "digests": [one.digest for one in batches],
-        "boot_starts": integers(one.boot_start_ms for one in batches),
-        "sequences": integers(one.sequence for one in batches),
-        "newest": integers(one.newest_ms for one in batches),
-        "received": [one.received_at for one in batches],
-        "agents": [one.agent for one in batches],
-        "gpu_nodes": integers(row[0] for row in gpus),
-        "gpus": integers(row[1] for row in gpus),
-        "firsts": integers(row[2] for row in gpus),
-        "lasts": integers(row[3] for row in gpus),
+        "nodes": integers(nodes),
+        "digests": list(digests),
+        "boot_starts": integers(boot_starts),
+        "sequences": integers(sequences),
+        "windows": integers(windows),
+        "newest": integers(newest),
+        "received": list(received),
+        "agents": list(agents),
     }

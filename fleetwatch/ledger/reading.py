@@ -36,7 +36,7 @@ def capacities(node: Node) -> list[Capacity]:
     """
     if node.last_ms is None:
         return []
-    gpus = list(GPU.objects.filter(node=node).select_related("model", "parent").order_by("pk"))
+    gpus = list(GPU.objects.filter(node=node).select_related("node", "model", "parent").order_by("pk"))
     first = _first_ms(gpus)
     return [_capacity(gpu, first[gpu.pk], node.last_ms) for gpu in gpus if gpu.pk in first]
 
@@ -53,7 +53,8 @@ def _first_ms(gpus: Iterable[GPU]) -> dict[int, int]:
 def _capacity(gpu: GPU, first_ms: int, node_last_ms: int) -> Capacity:
     end_ms = node_last_ms if gpu.retired_ms is None else gpu.retired_ms
     if gpu.parent is not None:
-        seen_to = gpu.last_ms if gpu.last_ms is not None else first_ms
+        newest_ms = gpu.newest_ms
+        seen_to = newest_ms if newest_ms is not None else first_ms
         # power is the parent's alone: no limits, so that an instance is never judged by it
         return Capacity(gpu.pk, first_ms, min(end_ms, seen_to), gpu.retired_ms is None, gpu.parent_id, weight(gpu, gpu.parent))
     model = gpu.model

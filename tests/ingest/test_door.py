@@ -8,10 +8,13 @@ from django.db import transaction
 
 from fleetwatch.ingest import door
 from fleetwatch.ingest.models import AgentToken
+from fleetwatch.ingest.services import retire_silent_gpus
 from fleetwatch.ingest.tokens import revoke_agent_token
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.services import retire
+from fleetwatch.inventory.steady import settle
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job, SourceReport
+from fleetwatch.ledger.reading import capacities
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry.models import Batch, HealthEvent, ReceivedSequence, SealMark, TouchedHour
 from tests.ingest.factories import NOW, NOW_MS, gpu, job, pack, payload, post, token
@@ -46,7 +49,7 @@ def test_the_second_batch_of_a_node_comes_the_short_way(client):
     assert (client.long, client.short) == (1, 2)
     assert Batch.objects.count() == 3
     assert ReceivedSequence.objects.get().received == [(0, 3)]
-    assert GPU.objects.get().last_ms == BEGIN + 180_000
+    assert GPU.objects.select_related("node").get().newest_ms == BEGIN + 180_000
     assert Node.objects.get().last_ms == BEGIN + 180_000
 
 
@@ -155,7 +158,57 @@ def test_a_mig_instance_keeps_its_parent_alive(client):
     post(client, only_the_part, bearer=bearer)
 
     assert client.short == 1
-    assert set(GPU.objects.values_list("last_ms", flat=True)) == {BEGIN + 120_000}
+    assert {gpu.newest_ms for gpu in GPU.objects.select_related("node")} == {BEGIN + 120_000}
+
+
+def test_a_gpu_moves_from_where_the_short_way_has_brought_it(client):
+    bearer, other = token("n1"), token("n2")
+    for number in range(3):
+        post(client, step(number), bearer=bearer)
+
+    too_soon = post(client, step(2, node="n2"), bearer=other)
+    post(client, step(3, node="n2"), bearer=other)
+
+    assert (client.short, too_soon.status_code) == (2, 422)
+    former = GPU.objects.get(node__name="n1")
+    assert (former.last_ms, former.retired_ms) == (BEGIN + 180_000, BEGIN + 180_000)
+    assert GPU.objects.get(node__name="n2").first_ms == BEGIN + 180_000
+
+
+def test_where_a_gpu_has_no_last_window_its_own_row_says_so(client):
+    bearer, both = token(), [gpu(), gpu("GPU-2")]
+    post(client, step(0, gpus=both), bearer=bearer)
+    post(client, step(1, gpus=both), bearer=bearer)
+    silent = step(2, gpus=both)
+    silent["windows"] = {name: values[:-1] for name, values in silent["windows"].items()}
+
+    post(client, silent, bearer=bearer)
+    post(client, step(3, gpus=both), bearer=bearer)
+
+    assert (client.long, client.short) == (2, 2)
+    assert set(GPU.objects.values_list("uuid", "last_ms")) == {("GPU-1", BEGIN + 180_000), ("GPU-2", BEGIN + 170_000)}
+    assert {each.newest_ms for each in GPU.objects.select_related("node")} == {BEGIN + 240_000}
+
+
+def test_a_gpu_whose_node_speaks_for_it_is_not_silent(client):
+    bearer = token()
+    post(client, step(0), bearer=bearer)
+    GPU.objects.update(last_ms=BEGIN - 8 * 86_400_000)
+    post(client, step(1), bearer=bearer)
+
+    assert retire_silent_gpus(NOW) == {"retired": 0}
+    assert client.short == 1
+
+
+def test_the_part_of_a_gpu_is_capacity_to_its_last_window_by_the_short_way_too(client):
+    bearer, parts = token(), [gpu("GPU-1"), gpu("MIG-1", parent_uuid="GPU-1", mig_profile="1g.10gb")]
+    for number in range(2):
+        post(client, step(number, gpus=parts), bearer=bearer)
+
+    found = {capacity.parent_id is None: capacity.end_ms for capacity in capacities(Node.objects.get())}
+
+    assert client.short == 1
+    assert found == {True: BEGIN + 120_000, False: BEGIN + 120_000}
 
 
 def test_what_can_not_be_stored_together_is_stored_alone(client, monkeypatch):
@@ -251,7 +304,8 @@ def story(seed):
 
 
 def rows():
-    """Everything that batches leave, by names and not by ids."""
+    """Everything that batches leave, by names and not by ids; GPUs as they are once nodes no longer speak for them."""
+    settle(Node.objects.values_list("pk", flat=True))
     sequences = dict(Batch.objects.values_list("id", "sequence"))
     names = dict(Node.objects.values_list("pk", "name"))
     return {

@@ -149,4 +149,4 @@ def test_a_host_that_says_nothing_is_none():
 
 
 def test_the_same_facts_of_another_token_are_others():
-    assert FACTS.digest(1) != FACTS.digest(2)
+    assert FACTS.said(1) != FACTS.said(2)

@@ -7,6 +7,7 @@ WITH capacity AS (
         rate.usd_per_gpu_hour,
         rate.is_example
     FROM inventory_gpu AS gpu
+    JOIN inventory_node AS node ON node.id = gpu.node_id
     LEFT JOIN costs_gpurate AS rate
         ON  rate.gpu_id = gpu.id
         AND rate.valid_from <= %(now)s
@@ -15,7 +16,7 @@ WITH capacity AS (
       AND gpu.first_ms IS NOT NULL
       AND (gpu.retired_ms IS NULL OR gpu.retired_ms > %(now_ms)s)
       -- silent for as long as retires a GPU: a node that is off reports nothing that could retire its own
-      AND gpu.last_ms > %(silent_ms)s
+      AND GREATEST(gpu.last_ms, CASE WHEN gpu.facts_order = node.continued_order THEN node.windows_ms END) > %(silent_ms)s
 ),
 recent_run AS (
     -- node by node: the index run_by_node_end answers each
