@@ -134,16 +134,19 @@ class Features:
         """Mean by weight over the window of what was read."""
         is_read = ~np.isnan(values)
         weighted = self._total(np.where(is_read, values * weight, 0.0))
-        return ratio(weighted, self._total(np.where(is_read, weight, 0.0)))
+        return ratio(weighted, self._total(weight if (is_read | (weight == 0)).all() else np.where(is_read, weight, 0.0)))
 
     def sum(self, values: Floats) -> Floats:
         """Sum over the window; what is NaN adds nothing."""
         return self._total(np.where(np.isnan(values), 0.0, values))
 
     def _total(self, values: Floats) -> Floats:
+        if self.length == 1:
+            return values
         total = np.cumsum(values, axis=1)
-        total[:, self.length :] -= total[:, : -self.length].copy()
-        return total
+        longer = total.copy()
+        longer[:, self.length :] -= total[:, : -self.length]
+        return longer
 
     def any(self, values: Floats) -> Mask:
         """Whether anything was read in the window."""
@@ -154,34 +157,35 @@ class Features:
         if name in FORMULAS:
             return FORMULAS[name](self)
         if name in MEANS:
-            return self.mean(figures[MEANS[name]], _seen(self.lanes))
+            return self.mean(figures[MEANS[name]], self["seen_ms_of_cell"])
         if name in MAXIMA:
             return _extreme(figures[MAXIMA[name]], self.length, np.fmax)
         if name in MINIMA:
             return _extreme(figures[MINIMA[name]], self.length, np.fmin)
         if name.startswith("ledger_"):
-            return self.mean(self.lanes.states[name.removeprefix("ledger_")], _held_ms(self.lanes))
+            return self.mean(self.lanes.states[name.removeprefix("ledger_")], self["held_ms_of_cell"])
         if name.startswith("job_"):
             feature, _, word = name.removeprefix("job_").rpartition("_")
             return _of_job(self.lanes, self[feature], _OVER[word])
         raise KeyError(name)
 
 
-def _seen(lanes: Lanes) -> Floats:
-    return np.where(lanes.held, np.nan_to_num(lanes.figures[SEEN_MS]), 0.0)
+def _seen_ms(f: Features) -> Floats:
+    """Of each cell, as far as it is held: what means weigh by."""
+    return np.where(f.lanes.held, np.nan_to_num(f.lanes.figures[SEEN_MS]), 0.0)
 
 
-def _held_ms(lanes: Lanes) -> Floats:
-    return np.where(lanes.held, float(CELL_MS), 0.0)
+def _held_ms(f: Features) -> Floats:
+    return np.where(f.lanes.held, float(CELL_MS), 0.0)
 
 
 def _observed_s(f: Features) -> Floats:
-    return f.sum(_seen(f.lanes)) / 1000
+    return f.sum(f["seen_ms_of_cell"]) / 1000
 
 
 def _coverage(f: Features) -> Floats:
     """Observed ÷ held."""
-    return ratio(f.sum(_seen(f.lanes)), f.sum(_held_ms(f.lanes)))
+    return ratio(f.sum(f["seen_ms_of_cell"]), f.sum(f["held_ms_of_cell"]))
 
 
 def _age_s(f: Features) -> Floats:
@@ -284,6 +288,8 @@ def _job_gpus(f: Features) -> Floats:
 
 
 FORMULAS: dict[str, Formula] = {
+    "seen_ms_of_cell": _seen_ms,
+    "held_ms_of_cell": _held_ms,
     "observed_s": _observed_s,
     "coverage": _coverage,
     "age_s": _age_s,

@@ -27,6 +27,7 @@ REACH_MS = LONG * CELL_MS  # the longest window: as far back and ahead a cell's 
 # While an hour goes on only it and the one before are written; the rest of the reach follows when it is over.
 LIVE_REACH_MS = HOUR_MS
 DAYS_PER_RUN = 5_000  # days of nodes whose causes are summed: 1 s of the database
+ROWS_AT_ONCE = 500  # of packed cells: some megabytes in a statement
 NODES_AT_ONCE = 100  # bounds memory: 800 GPUs x 2 days x 70 figures are 260 MB
 
 
@@ -99,12 +100,14 @@ def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
     node_ids = [node for group in reading.nodes_of_jobs(sorted({one.node_id for one in hours}), low, high) for node in group]
     held = reading.held(node_ids, low, high)
     changed: set[int] = set()
-    if any(len(one.table["gpu_id"]) for one in held.values()):
+    if seen := [int(one.table["start_ms"].min()) for one in held.values() if len(one.table["start_ms"])]:
+        # a fleet that is younger than the context has less of it
+        low = max(low, min(start, min(seen) // HOUR_MS * HOUR_MS))
         lanes = reading.lanes(held, low, high, _figures(held, hours, low, high))
         told = verdicts.judge(lanes, since=(start - low) // CELL_MS)
         edges = cuts.edges(start, end, zone())
-        for node_id, one in held.items():
-            changed |= store.replace(node_id, start, end, store.rows(one.between(start, end).table, lanes, told, edges))
+        rows = {node_id: store.rows(one.between(start, end).table, lanes, told, edges) for node_id, one in held.items()}
+        changed = store.replace(rows, start, end)
     store.refresh_findings(changed)
     _note(hours)
     return len(changed)
@@ -114,14 +117,14 @@ def _figures(held: dict[int, reading.Held], hours: Sequence[Due], low: int, high
     """The packed cells of every held hour of the nodes; those of due hours, and those that nobody made yet, are made."""
     is_due = {(one.node_id, one.hour_ms) for one in hours}
     stored = {key: columns for key, columns in reading.stored_cells(list(held), low, high).items() if key not in is_due}
+    fresh: dict[tuple[int, int], bytes] = {}
     for node_id, one in held.items():
         wanted = {int(hour) for hour in np.unique(one.table["start_ms"] // HOUR_MS * HOUR_MS)}
         missing = sorted(hour for hour in wanted if (node_id, hour) not in stored)
         for start_ms, end_ms in _spans(missing):
-            made = reading.node_cells(one, start_ms, end_ms)
-            _keep(node_id, made)
-            stored |= {(node_id, hour): reading.unpacked(payload) for hour, payload in made.items()}
-    return stored
+            fresh |= {(node_id, hour): payload for hour, payload in reading.node_cells(one, start_ms, end_ms).items()}
+    _keep(fresh)
+    return stored | {key: reading.unpacked(payload) for key, payload in fresh.items()}
 
 
 def _spans(hours: Sequence[int]) -> list[tuple[int, int]]:
@@ -135,9 +138,10 @@ def _spans(hours: Sequence[int]) -> list[tuple[int, int]]:
     return spans
 
 
-def _keep(node_id: int, made: dict[int, bytes]) -> None:
+def _keep(made: dict[tuple[int, int], bytes]) -> None:
     NodeCells.objects.bulk_create(
-        [NodeCells(node_id=node_id, hour=from_ms(hour), payload=payload) for hour, payload in made.items()],
+        [NodeCells(node_id=node_id, hour=from_ms(hour), payload=payload) for (node_id, hour), payload in made.items()],
+        batch_size=ROWS_AT_ONCE,
         update_conflicts=True,
         unique_fields=["node", "hour"],
         update_fields=["payload"],

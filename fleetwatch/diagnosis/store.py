@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -90,26 +90,39 @@ def _sums(values: Any, group: Ints) -> Ints:
     return np.bincount(group, weights=values).astype(np.int64)
 
 
-def replace(node_id: int, start_ms: int, end_ms: int, told: Hours) -> set[int]:
-    """The jobs whose rows changed in the clock hours of [start_ms, end_ms); an hour that differs is written anew."""
-    stored = _stored(node_id, start_ms, end_ms)
-    changed = [hour for hour in sorted(stored.keys() | told.keys()) if Counter(stored.get(hour, ())) != Counter(told.get(hour, ()))]
-    if gone := [start for hour in changed for start in {row[1] for row in stored.get(hour, ())}]:
-        CauseEntry.objects.filter(node_id=node_id, start__in=gone).delete()
-    fresh = ((node_id, *row[:5], list(row[5]), *row[6:]) for hour in changed for row in told.get(hour, ()))
+def replace(told: Mapping[int, Hours], start_ms: int, end_ms: int) -> set[int]:
+    """The jobs whose rows changed in the clock hours of [start_ms, end_ms); of each node an hour that differs is written anew."""
+    changed: set[int] = set()
+    days: set[tuple[int, date]] = set()
+    gone: list[int] = []
+    fresh: list[Row] = []
+    stored = _stored(told, start_ms, end_ms)
+    for node_id, hours in told.items():
+        kept = stored.get(node_id, {})
+        for hour in kept.keys() | hours.keys():
+            old, new = kept.get(hour, []), hours.get(hour, [])
+            if Counter(row for _, row in old) != Counter(new):
+                gone += [pk for pk, _ in old]
+                fresh += [(node_id, *row[:5], list(row[5]), *row[6:]) for row in new]
+                changed |= {row[2] for row in (*(row for _, row in old), *new)}
+                days.add((node_id, from_ms(hour).astimezone(UTC).date()))
+    if gone:
+        CauseEntry.objects.filter(pk__in=gone).delete()
     copy_rows("diagnosis_causeentry", ("node_id", *COLUMNS), fresh)
-    days = {from_ms(hour).astimezone(UTC).date() for hour in changed}
-    DiagnosedDay.objects.filter(node_id=node_id, day__in=days, is_summed=True).update(is_summed=False)
-    return {row[2] for hour in changed for row in (*stored.get(hour, ()), *told.get(hour, ()))}
+    # every such day of every such node: a day too many is only summed again
+    touched = DiagnosedDay.objects.filter(node_id__in={node for node, _ in days}, day__in={day for _, day in days}, is_summed=True)
+    touched.update(is_summed=False)
+    return changed
 
 
-def _stored(node_id: int, start_ms: int, end_ms: int) -> Mapping[int, list[Row]]:
-    hours: Hours = defaultdict(list)
-    found = CauseEntry.objects.filter(node_id=node_id, start__gte=from_ms(start_ms), start__lt=from_ms(end_ms)).values_list(*COLUMNS)
-    for row in found:
+def _stored(node_ids: Iterable[int], start_ms: int, end_ms: int) -> Mapping[int, Mapping[int, list[tuple[int, Row]]]]:
+    """Node -> clock hour -> its rows, each with its id."""
+    found: dict[int, dict[int, list[tuple[int, Row]]]] = defaultdict(lambda: defaultdict(list))
+    rows = CauseEntry.objects.filter(node_id__in=list(node_ids), start__gte=from_ms(start_ms), start__lt=from_ms(end_ms))
+    for pk, node_id, *row in rows.values_list("pk", "node_id", *COLUMNS):
         start: datetime = row[1]
-        hours[to_ms(start) // HOUR_MS * HOUR_MS].append((*row[:5], tuple(row[5]), *row[6:]))
-    return hours
+        found[node_id][to_ms(start) // HOUR_MS * HOUR_MS].append((pk, (*row[:5], tuple(row[5]), *row[6:])))
+    return found
 
 
 def refresh_findings(job_ids: Iterable[int]) -> None:

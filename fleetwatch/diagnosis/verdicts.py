@@ -9,6 +9,7 @@ for a third in the cause may hold its rule, so the stretch reaches over where it
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,8 @@ COVERAGE = 0.6  # observed ÷ held, below which nothing is said
 DATA_S = 600.0  # observed seconds that a rule about running work needs
 MISSES = 3  # windows in a row without it that close a rule
 WARM_UP = 2  # cells at a job's start in which models load and kernels compile
-EDGE = 12  # cells at each end of a stretch that may be left out, at most half a window
+HOUR = 12  # cells
+EDGE = HOUR  # at each end of a stretch that may be left out, at most half a window
 DOWN = 0.5  # of the cell: the ledger calls it unavailable
 
 NO_TELEMETRY, GPU_FAULT = "no_telemetry", "gpu_fault"
@@ -92,35 +94,37 @@ def _overrule(lanes: Lanes, cause: NDArray[np.int8], confidence: Levels, low: Fl
         cause[cells], confidence[cells], low[cells], high[cells] = number, sure, share, share
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Look:
-    """The lanes from the cell `first` on, in windows of one length and cell by cell."""
+    """The lanes from the cell `first` on, cell by cell."""
 
     first: int
-    windows: Features
     alone: Features
-    is_well: Mask  # each cell by itself
 
-    @classmethod
-    def at(cls, lanes: Lanes, length: int, *, since: int) -> "_Look":
-        # a window of the first wanted cell looks so far back, its stretch may begin before, and the two before that may have opened it
-        first = max(since - length - _edge(length) - MISSES, 0)
-        seen = _from(lanes, first)
-        alone = Features(seen, 1)
-        return cls(first, Features(seen, length), alone, healthy.find(alone).hits | healthy.find_busy(alone).hits)
+    @cached_property
+    def is_well(self) -> Mask:
+        """Each cell by itself."""
+        return healthy.find(self.alone).hits | healthy.find_busy(self.alone).hits
 
 
 def covered(lanes: Lanes, *, since: int = 0) -> Iterator[Covered]:
     """Each detector of the table with the cells that it covers, in the table's order."""
-    known: dict[tuple[int, bool], _Look] = {}
+    looks: dict[tuple[int, bool], _Look] = {}
+    windows: dict[tuple[int, bool], Features] = {}
     warm = replace(lanes, held=lanes.held & (lanes.age >= WARM_UP))
     for detector in DETECTORS:
         parts = []
+        running = detector.is_of_running_work
         for length in detector.lengths:
-            key = (length, detector.is_of_running_work)
-            if key not in known:
-                known[key] = _Look.at(warm if detector.is_of_running_work else lanes, length, since=since)
-            parts.append(_covered_by(known[key], detector))
+            # a window of the first wanted cell looks so far back, its stretch may begin before, and the two before that may have opened it
+            reach = max(length, HOUR)
+            first = max(since - reach - _edge(reach) - MISSES, 0)
+            if (first, running) not in looks:
+                looks[first, running] = _Look(first, Features(_from(warm if running else lanes, first), 1))
+            look = looks[first, running]
+            if (length, running) not in windows:
+                windows[length, running] = look.alone if length == 1 else Features(look.alone.lanes, length)
+            parts.append(_covered_by(look, windows[length, running], detector))
         yield parts[0] if len(parts) == 1 else _joined(detector, parts)
 
 
@@ -143,8 +147,7 @@ def _from(lanes: Lanes, first: int) -> Lanes:
     )
 
 
-def _covered_by(look: _Look, detector: Detector) -> Covered:
-    f = look.windows
+def _covered_by(look: _Look, f: Features, detector: Detector) -> Covered:
     found = detector.find(f)
     with np.errstate(invalid="ignore"):
         enough = (f["coverage"] >= COVERAGE) & f.lanes.held
