@@ -26,6 +26,8 @@ PROCESSES = b'SELECT gpu_id, pid, started_ms, "user", name, job_id, id, seen_ms 
 REFRESH_PROCESSES = read_statement(SQL / "refresh_processes.sql").encode()
 
 MAX_SLUG = 100
+# Lines of jobs that name nobody or have no team (costs/totals.py): who is called so would take another line's place.
+NO_NAMES = frozenset({"(none)", "(unmapped)"})
 # The list is for people: the same processes are written again no more often than this.
 PROCESSES_REFRESH_MS = 60_000
 # An agent asks its scheduler now and then: this long after a job's end it may still have called it running.
@@ -126,7 +128,13 @@ def _known_until(job: Mapping[str, Any]) -> int:
 
 def _slug(job: Mapping[str, Any]) -> str:
     """The slug of the team that the job's account names; "" without an account."""
-    return (job.get("account") or "").strip()[:MAX_SLUG]
+    return _name(job, "account").strip()[:MAX_SLUG]
+
+
+def _name(job: Mapping[str, Any], field: str) -> str:
+    """The user or account that the job names; "" without one."""
+    text: str = job.get(field) or ""
+    return "" if text.strip() in NO_NAMES else text
 
 
 def _join_new_teams(stored: Mapping[str, StoredJob], rows: Mapping[str, Mapping[str, Any]]) -> None:
@@ -140,7 +148,8 @@ def _join_new_teams(stored: Mapping[str, StoredJob], rows: Mapping[str, Mapping[
 
 
 def _job_row(job: Mapping[str, Any], *, order: list[int], offset_ms: int) -> dict[str, Any]:
-    row = {key: job.get(key) or "" for key in ("key", "scheduler", "cluster", "name", "user", "account", "state")}
+    row = {key: job.get(key) or "" for key in ("key", "scheduler", "cluster", "name", "state")}
+    row |= {field: _name(job, field) for field in ("user", "account")}
     times = {key: None if job.get(key) is None else job[key] + offset_ms for key in ("submit_ms", "start_ms", "end_ms")}
     return (
         row

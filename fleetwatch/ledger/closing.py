@@ -32,9 +32,13 @@ def keep_open() -> None:
 def read_month(text: str) -> date:
     """The first day of a month written like 2026-10. Raises ClosingError."""
     try:
-        return date.fromisoformat(f"{text}-01")
+        month = date.fromisoformat(f"{text}-01")
     except ValueError:
-        raise ClosingError(f"Expected a month like 2026-10, not {text!r}.") from None
+        month = date.min
+    # the first and last years have no midnight before or after them in every zone
+    if not date.min.year < month.year < date.max.year:
+        raise ClosingError(f"Expected a month like 2026-10, not {text[:40]!r}.")
+    return month
 
 
 @transaction.atomic

@@ -11,7 +11,7 @@ from fleetwatch.ledger.closing import keep_open
 from fleetwatch.ledger.selectors import closed_until
 from fleetwatch.lib.sql import wait_for_lock
 from fleetwatch.reports import months
-from fleetwatch.reports.invoices import LOCK, InvoiceError
+from fleetwatch.reports.invoices import LOCK, InvoiceError, check_month
 from fleetwatch.reports.models import InvoiceAdjustment
 from fleetwatch.reports.reconciliation import reconciliation
 
@@ -25,8 +25,9 @@ def book(name: str, keys: Collection[str], *, seen: str, reason: str, by: str, n
     """Books what is open of these lines, as lines of the month or, where that is closed, of the running one.
 
     `seen` is the fingerprint of what the person looked at. Raises InvoiceError where it has changed since, without a
-    reason, and where nothing is open.
+    reason, where nothing is open, and for what is no month that has begun.
     """
+    check_month(name, now)
     said = reason.strip()
     if not said or len(said) > MAX_REASON or not said.isprintable():
         raise InvoiceError(f"Why is it booked? A sentence of at most {MAX_REASON} letters, please.", field="reason")

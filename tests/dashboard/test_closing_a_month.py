@@ -30,7 +30,13 @@ def test_an_admin_closes_a_month_and_the_page_says_who(admin):
 
 
 @pytest.mark.parametrize(
-    ("month", "says"), [("2026-13", "Expected a month like 2026-10"), ("1999-01", "The ledger has no hour of 1999-01")]
+    ("month", "says"),
+    [
+        ("2026-13", "Expected a month like 2026-10"),
+        ("9999-12", "Expected a month like 2026-10"),
+        ("0001-01", "Expected a month like 2026-10"),
+        ("1999-01", "The ledger has no hour of 1999-01"),
+    ],
 )
 def test_a_month_that_cannot_be_closed_is_refused_beside_its_field(admin, month, says):
     response = admin.post("/settings/month", {"month": month})

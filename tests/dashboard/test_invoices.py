@@ -123,6 +123,11 @@ def test_what_cannot_be_done_is_said(admin, fleet, action, form, status):
     assert admin.post(f"{PAGE}/{action}", form).status_code == status
 
 
+@pytest.mark.parametrize("month", ["2026-12", "9999-12", "soon"])
+def test_nothing_is_booked_of_what_is_no_month(admin, month):
+    assert admin.post(f"/reports/{month}/invoice/book", {"line": ["x"], "seen": "x", "reason": "x"}).status_code == 404
+
+
 def test_a_closed_months_booking_stays(admin, fleet):
     sent(admin, b"gpu_model,gpu_hours,amount\nH100 SXM,1,3\n")
     found = admin.get(PAGE).context["found"]

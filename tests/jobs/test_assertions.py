@@ -2,6 +2,7 @@ import pytest
 from django.db import connection
 
 from fleetwatch.accounts.models import Team
+from fleetwatch.costs.totals import WHY
 from fleetwatch.inventory.services import node_by_name, register
 from fleetwatch.jobs import selectors
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
@@ -143,6 +144,14 @@ def test_a_jobs_account_is_its_team():
 
     assert [row.team and row.team.slug for row in Job.objects.order_by("key")] == ["nlp", None, "x" * 100]
     assert Team.objects.count() == 2
+
+
+@pytest.mark.parametrize("name", sorted(WHY))
+def test_a_name_that_is_a_line_of_jobs_without_one_is_no_name(name):
+    assert_batch(jobs=[job(account=f" {name}", user=name)])
+
+    assert not Team.objects.exists()
+    assert Job.objects.values_list("account", "user").get() == ("", "")
 
 
 def test_a_job_on_two_nodes_has_the_facts_of_the_later_report():
