@@ -134,7 +134,17 @@ def _scaled(values: Sequence[float | None], scale: float) -> list[float | None]:
 
 
 FINE_MS = 2 * 3_600_000  # a window up to so long is drawn in ten seconds
+AT_LEAST_MS = 3_600_000  # drawn, so that a short window has something to be compared with
 MARKED = {marks.PAUSE: ("pause", "stalled"), marks.SPINNING: ("spinning", "idle")}
+CURVES = {
+    "util_mean": ("utilisation", "accent"),
+    "power_w": ("power of its limit", "ink"),
+    "sm_active": ("SM active", "ink-3"),
+    "tensor_active": ("tensor active", "ink-3"),
+    "memory_used_bytes": ("memory used", "accent"),
+}
+DASHED = ("tensor_active", "memory_used_bytes")
+OF_MEMORY = ("idle_held", "bursty_service", "oversized_gpu", "oom_thrash", "small_batch")
 
 
 def _finding(params: Params, period: Period) -> Chart:
@@ -144,33 +154,23 @@ def _finding(params: Params, period: Period) -> Chart:
     seen = evidence.evidence_of(found) if found else None
     if found is None or seen is None:
         raise NoSuchChartError(number)
-    step_s = max(10 if seen.end_ms - seen.start_ms <= FINE_MS else 30, seen.gpu.node.window_s)
-    told = telemetry.series(
-        seen.gpu, seen.start_ms, seen.end_ms, columns=[*_CURVES, "util_low_fraction", "spin_fraction"], step_s=step_s
-    )
+    start_ms = max(min(seen.start_ms, seen.end_ms - AT_LEAST_MS), found.job.start_ms or 0)
+    step_s = max(10 if seen.end_ms - start_ms <= FINE_MS else 30, seen.gpu.node.window_s)
+    columns = [column for column in CURVES if column != "memory_used_bytes" or found.cause in OF_MEMORY]
+    told = telemetry.series(seen.gpu, start_ms, seen.end_ms, columns=[*columns, *marks.COLUMNS], step_s=step_s)
     lines = [
-        Line(label, _scaled(told.columns[column], _scale(column, seen.gpu)), token)
-        for column, (label, token) in _CURVES.items()
-        if any(value is not None for value in told.columns[column]) and _scale(column, seen.gpu)
+        Line(CURVES[column][0], _scaled(told.columns[column], scale), CURVES[column][1], is_dashed=column in DASHED)
+        for column in columns
+        if any(value is not None for value in told.columns[column]) and (scale := _scale(column, seen.gpu))
     ]
-    starts = [from_ms(start_ms).astimezone(period.zone) for start_ms in told.start_ms]
+    starts = [from_ms(at_ms).astimezone(period.zone) for at_ms in told.start_ms]
     marked = marks.marks(told.start_ms, step_s * 1000, told.columns)
     shades = [(*(from_ms(ms).astimezone(period.zone) for ms in (mark.start_ms, mark.end_ms)), MARKED[mark.kind][1]) for mark in marked]
     words = [next((MARKED[mark.kind][0] for mark in marked if mark.start_ms <= ms < mark.end_ms), "") for ms in told.start_ms]
     rows = [[_text(start), *(line.values[index] for line in lines), words[index]] for index, start in enumerate(starts)]
     figure = figures.shaded(figures.series(starts, lines, y_format=".0%", top=1.0), shades)
-    return Chart(
-        f"{title(found.cause)}, as it was measured", figure, [f"Start ({period.zone})", *(line.name for line in lines), "Marked"], rows
-    )
-
-
-_CURVES = {
-    "util_mean": ("utilisation", "accent"),
-    "power_w": ("power of its limit", "idle"),
-    "sm_active": ("SM active", "ink"),
-    "tensor_active": ("tensor active", "ink-3"),
-    "memory_used_bytes": ("memory used", "unavailable"),
-}
+    heads = [f"Start ({period.zone})", *(line.name for line in lines), "Marked"]
+    return Chart(f"{title(found.cause)}, as it was measured", figure, heads, rows)
 
 
 def _scale(column: str, gpu: GPU) -> float:

@@ -37,7 +37,7 @@ def about(value: Decimal | float | None) -> str:
 
 
 def roughly(low: Decimal, high: Decimal) -> str:
-    """A saving as a range, two significant digits: "$120–280"; one figure where both ends read the same."""
+    """A saving as a range, two significant digits, rounded down: "$120–280"; one figure where both ends read the same."""
     ends = [usd(_rough(end)).removesuffix(".00") for end in (low, high)]
     return ends[0] if ends[0] == ends[1] else f"{ends[0]}–{ends[1].removeprefix('$')}"
 
@@ -49,7 +49,7 @@ def roughly_hours(low_ms: int, high_ms: int) -> str:
 
 
 def _rough(value: Decimal) -> Decimal:
-    return value.quantize(Decimal(1).scaleb(value.adjusted() - 1), ROUND_HALF_UP) if value else Decimal(0)
+    return value.quantize(Decimal(1).scaleb(value.adjusted() - 1), ROUND_DOWN) if value else Decimal(0)
 
 
 def usd_exact(value: Decimal | float | None) -> str:

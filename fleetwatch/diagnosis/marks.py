@@ -6,6 +6,7 @@ from itertools import groupby
 
 LOW = 0.10  # utilisation, as in `util_low_fraction`
 MOST = 0.5  # of a step
+COLUMNS = ("util_mean", "util_low_fraction", "spin_fraction")
 PAUSE, SPINNING = "pause", "spinning"
 MAX_MARKS = 200  # drawn; a sawtooth of seconds has no stretch of its own
 
@@ -24,7 +25,7 @@ class Mark:
 def marks(starts_ms: Sequence[int], step_ms: int, columns: Mapping[str, Values]) -> list[Mark]:
     """Steps of which most is a pause, or most spinning, joined; the longest MAX_MARKS in order of time."""
     nothing: Values = [None] * len(starts_ms)
-    util, low, spin = (columns.get(name, nothing) for name in ("util_mean", "util_low_fraction", "spin_fraction"))
+    util, low, spin = (columns.get(name, nothing) for name in COLUMNS)
     kinds = [_kind(*values) for values in zip(util, low, spin, strict=True)]
     found = []
     key: Callable[[int], str] = kinds.__getitem__

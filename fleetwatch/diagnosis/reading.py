@@ -132,7 +132,7 @@ def lanes(found: Mapping[int, Held], start_ms: int, end_ms: int, figures: Mappin
         start_ms=start_ms,
         held=total > 0,
         age=_ages(total > 0, [jobs[int(job)].start_ms for job in job_id], start_ms),
-        figures=_figures(gpu_id, start_ms, count, figures),
+        figures=_figures(gpu_id, total > 0, start_ms, figures),
         states={state: _share(whole, state, at, total) for state in STATES},
     )
 
@@ -158,8 +158,11 @@ def _ages(is_held: np.ndarray, starts_ms: Sequence[int | None], start_ms: int) -
     return np.arange(count, dtype=np.int64) - first
 
 
-def _figures(gpu_id: Ints, start_ms: int, count: int, stored: Mapping[tuple[int, int], Mapping[str, np.ndarray]]) -> dict[str, Floats]:
-    """Every figure of cells.Cells for the rows; what no hour has is one array of NaN."""
+def _figures(
+    gpu_id: Ints, is_held: np.ndarray, start_ms: int, stored: Mapping[tuple[int, int], Mapping[str, np.ndarray]]
+) -> dict[str, Floats]:
+    """Every figure of cells.Cells for the rows, NaN where the row's job does not hold the GPU; what no hour has is one array of NaN."""
+    count = is_held.shape[1]
     unread = np.full((len(gpu_id), count), np.nan)
     found = dict.fromkeys(NAMES, unread) | {cells.SEEN_MS: np.zeros_like(unread)}
     order = np.argsort(gpu_id, kind="stable")
@@ -176,6 +179,10 @@ def _figures(gpu_id: Ints, start_ms: int, count: int, stored: Mapping[tuple[int,
                 if found[name] is unread:
                     found[name] = unread.copy()
                 found[name][to, first : first + CELLS_PER_HOUR] = values.reshape(-1, CELLS_PER_HOUR)[of]
+    # what a GPU did for its holder before is no evidence against this one
+    for name, values in found.items():
+        if values is not unread:
+            np.copyto(values, 0.0 if name == cells.SEEN_MS else np.nan, where=~is_held)
     return found
 
 

@@ -1,12 +1,8 @@
--- One row: a UTC day of a node that is over and was summed; its sums are written whole.
--- In:  today (date), limit. Newest days first.
+-- One row: a UTC day of a node that was summed; its sums are written whole.
+-- In:  ids of diagnosis_diagnosedday, locked by the caller: whoever changes causes of these days meanwhile waits, and unsums them.
 -- Again: safe, a day's sums are deleted before they are made; a day whose causes change later says so itself (store.py).
 WITH due AS (
-    SELECT id, node_id, day
-    FROM diagnosis_diagnosedday
-    WHERE NOT is_summed AND day < %(today)s
-    ORDER BY day DESC, node_id
-    LIMIT %(limit)s
+    SELECT id, node_id, day FROM diagnosis_diagnosedday WHERE id = ANY(%(ids)s::bigint[])
 ),
 old AS (
     DELETE FROM diagnosis_causeday AS kept

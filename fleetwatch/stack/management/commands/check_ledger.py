@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from fleetwatch.costs import day_sums
 from fleetwatch.costs.drift import drifts
+from fleetwatch.diagnosis import check as diagnosis
 from fleetwatch.ledger import check
 from fleetwatch.lib.intervals import Interval
 
@@ -56,6 +57,7 @@ class Command(BaseCommand):
                 self.stderr.write(f"checked nodes={done}/{len(nodes)}")
         for name, day, off_ms in day_sums.wrong_sums(Interval(low, high)):
             yield str(check.Imbalance("sums of days are those of entries", name, day, f"{off_ms} ms in other states or jobs"))
+        yield from diagnosis.faults(Interval(low, high))
         for drift in drifts(Interval(low, high)):
             yield f"lines sum to the fleet: by {drift.group_by} they have {drift.gpu_ms} ms and {drift.usd:f} dollars more"
 
