@@ -141,3 +141,37 @@ class Said(models.Model):
     class Meta:
         # read by: a finding's history; the precision of a cause
         indexes = [models.Index(fields=["finding", "at"], name="said_of_finding")]
+
+
+class Fix(models.Model):
+    """A change of a recurring job (one user, name and number of GPUs), told by a person or noticed, and what it brought.
+
+    Measured anew each night from runs before and after it (realised.py); figures are those of the last time.
+    """
+
+    user = models.CharField(max_length=128)
+    job_name = models.CharField(max_length=300)
+    gpus = models.PositiveIntegerField(null=True, help_text="that a run holds; NULL for services, whose runs are days")
+    cause = models.CharField(max_length=32)
+    finding = models.ForeignKey(Finding, on_delete=models.SET_NULL, null=True, related_name="fixes", help_text="that somebody called fixed")
+    at = models.DateTimeField(help_text="runs that ended before are compared with those that began since")
+    was_noticed = models.BooleanField(help_text="nobody said so: runs behave differently since")
+    outcome = models.CharField(max_length=16)
+    runs_before = models.PositiveIntegerField()
+    runs_after = models.PositiveIntegerField()
+    useful_before = models.FloatField(null=True, help_text="share of the held time, 0 to 1")
+    useful_after = models.FloatField(null=True)
+    effect_low = models.FloatField(null=True, help_text="of useful_after - useful_before, 95 % interval")
+    effect_high = models.FloatField(null=True)
+    saved_low_ms = models.BigIntegerField(help_text="GPU time of all runs since, 0 unless they became shorter")
+    saved_high_ms = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["user", "job_name", "gpus", "cause"], nulls_distinct=False, name="one_fix_per_series_and_cause"),
+            models.CheckConstraint(
+                condition=Q(saved_low_ms__gte=0, saved_low_ms__lte=F("saved_high_ms")), name="realised_savings_are_an_interval"
+            ),
+        ]
+        # read by: the top fixes of a quarter
+        indexes = [models.Index(fields=["at"], name="fix_by_at")]

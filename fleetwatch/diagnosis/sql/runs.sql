@@ -1,0 +1,53 @@
+-- One row: a run of a recurring job (of a service one UTC day) and one cause of it, from sums of days.
+-- In:  since (date), today (date): of runs that are over and began since then.
+-- Again: safe, it only reads.
+WITH part AS (
+    SELECT
+        job.id AS job_id,
+        job."user",
+        job.name,
+        CASE WHEN job.kind = 'service' THEN day_sum.day END AS run_day,
+        day_sum.day,
+        day_sum.gpu_id,
+        day_sum.cause,
+        CASE WHEN job.kind <> 'service' THEN job.start_ms END AS start_ms,
+        CASE WHEN job.kind <> 'service' THEN job.end_ms END AS end_ms,
+        day_sum.held_ms,
+        day_sum.idle_certain_ms + day_sum.idle_probable_ms + day_sum.stalled_probable_ms + day_sum.stalled_potential_ms
+        + day_sum.underused_ms AS wasted_ms
+    FROM diagnosis_causeday AS day_sum
+    JOIN jobs_job AS job ON job.id = day_sum.job_id
+    WHERE day_sum.day >= %(since)s
+      AND day_sum.day < %(today)s
+      AND job."user" <> ''
+      AND job.name <> ''
+),
+run AS (
+    SELECT
+        job_id,
+        run_day,
+        count(DISTINCT gpu_id) AS gpus,
+        -- a job of which no scheduler told when it ran: the days in which it held something
+        COALESCE(min(start_ms), (extract(epoch FROM min(day)::timestamp) * 1000)::bigint) AS start_ms,
+        COALESCE(min(end_ms), (extract(epoch FROM (max(day) + 1)::timestamp) * 1000)::bigint) AS end_ms,
+        run_day IS NULL AND min(end_ms) IS NULL AND max(day) >= %(today)s - 2 AS may_go_on
+    FROM part
+    GROUP BY job_id, run_day
+)
+SELECT
+    part."user",
+    part.name,
+    CASE WHEN part.run_day IS NULL THEN run.gpus END AS gpus,
+    part.job_id,
+    part.run_day,
+    run.start_ms,
+    run.end_ms,
+    part.cause,
+    sum(part.held_ms)::bigint AS held_ms,
+    sum(part.wasted_ms)::bigint AS wasted_ms
+FROM part
+JOIN run ON run.job_id = part.job_id AND run.run_day IS NOT DISTINCT FROM part.run_day
+WHERE NOT run.may_go_on
+  AND run.start_ms >= extract(epoch FROM %(since)s::timestamp) * 1000
+  AND run.end_ms <= extract(epoch FROM %(today)s::timestamp) * 1000
+GROUP BY part."user", part.name, part.job_id, part.run_day, run.gpus, run.start_ms, run.end_ms, part.cause
