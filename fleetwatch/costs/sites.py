@@ -19,33 +19,32 @@ from fleetwatch.costs.totals import EVERYTHING, Scope, Totals
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import Interval
 
+Stays = defaultdict[str, list[tuple[datetime, str]]]
 MAX_G_PER_KWH, MAX_USD_PER_KWH, MAX_PUE = Decimal(3000), Decimal(100), Decimal(5)
 
 
 def energy(interval: Interval, *, scope: Scope = EVERYTHING) -> Energy:
     """What the scope drew in covered(interval), each hour at the region that its node was in then and what held there then."""
     whole = covered(interval)
-    every = _by_name(Region.objects.order_by("valid_from"))
+    stays, every = _stays(whole, NodePlace.objects.all()), _by_name(Region.objects.order_by("valid_from"))
     parts = []
-    for piece in _pieces(whole, NodePlace.objects.all(), every):
-        regions = _regions(piece.start)
+    for piece in _pieces(whole, stays, every):
         for group in totals_by(piece, "node", scope=scope):
-            found = group.totals
-            parts.append(Drawn(_site_at(regions[group.key], piece.start, every), found.energy_j, found.energy_ms, found.capacity_ms))
+            site, found = _site_at(_region_at(stays[group.key], piece.start), piece.start, every), group.totals
+            parts.append(Drawn(site, found.energy_j, found.energy_ms, found.capacity_ms))
     return energy_of(parts)
 
 
 def energy_of_node(node: Node, interval: Interval, found: Totals) -> Energy:
     """energy() of one node whose totals are known already: read again only where something else came to hold meanwhile."""
     whole = covered(interval)
-    places = NodePlace.objects.filter(node=node)
-    held = places.filter(valid_from__lt=whole.end).exclude(valid_to__lte=whole.start)
-    regions = set(held.values_list("region", flat=True)) or {""}
-    every = _by_name(Region.objects.filter(name__in=regions).order_by("valid_from"))
-    if len(_pieces(whole, places, every)) > 1:
+    stays = _stays(whole, NodePlace.objects.filter(node=node))
+    names = {region for _, region in stays[node.name]} or {""}
+    every = _by_name(Region.objects.filter(name__in=names).order_by("valid_from"))
+    if len(_pieces(whole, stays, every)) > 1:
         return energy(interval, scope=Scope(node=node.name))
-    [region] = regions
-    return energy_of([Drawn(_site_at(region, whole.start, every), found.energy_j, found.energy_ms, found.capacity_ms)])
+    site = _site_at(_region_at(stays[node.name], whole.start), whole.start, every)
+    return energy_of([Drawn(site, found.energy_j, found.energy_ms, found.capacity_ms)])
 
 
 @transaction.atomic
@@ -99,17 +98,26 @@ def _site_at(name: str, moment: datetime, every: Mapping[str, Sequence[Region]])
     return _site(began[-1]) if began else example_site(name)
 
 
-def _pieces(whole: Interval, places: QuerySet[NodePlace], every: Mapping[str, Sequence[Region]]) -> list[Interval]:
-    """The interval, cut where one of the nodes came to another place, or something else came to hold in a region."""
-    moments = {*places.filter(valid_from__gt=whole.start, valid_from__lt=whole.end).values_list("valid_from", flat=True)}
-    moments |= {row.valid_from for rows in every.values() for row in rows if whole.start < row.valid_from < whole.end}
-    return [Interval(start, end) for start, end in pairwise([whole.start, *sorted(moments), whole.end])]
+def _stays(whole: Interval, places: QuerySet[NodePlace]) -> Stays:
+    """From when on each node was in which region, by its name and in order: where one only came to another pool there is no row."""
+    stays: Stays = defaultdict(list)
+    held = places.filter(valid_from__lt=whole.end).exclude(valid_to__lte=whole.start).order_by("node", "valid_from")
+    for node, valid_from, region in held.values_list("node__name", "valid_from", "region"):
+        if not stays[node] or stays[node][-1][1] != region:
+            stays[node].append((valid_from, region))
+    return stays
 
 
-def _regions(moment: datetime) -> defaultdict[str, str]:
-    """Node's name -> its region at a moment; "" where it names none."""
-    places = NodePlace.objects.filter(valid_from__lte=moment).exclude(valid_to__lte=moment)
-    return defaultdict(str, places.values_list("node__name", "region"))
+def _region_at(stays: Sequence[tuple[datetime, str]], moment: datetime) -> str:
+    """A node's region at a moment; "" where it named none."""
+    return next((region for since, region in reversed(stays) if since <= moment), "")
+
+
+def _pieces(whole: Interval, stays: Stays, every: Mapping[str, Sequence[Region]]) -> list[Interval]:
+    """The interval, cut where a node came to another region, or something else came to hold in one."""
+    moments = {since for each in stays.values() for since, _ in each} | {row.valid_from for rows in every.values() for row in rows}
+    inner = sorted(moment for moment in moments if whole.start < moment < whole.end)
+    return [Interval(start, end) for start, end in pairwise([whole.start, *inner, whole.end])]
 
 
 def _site(region: Region) -> Site:

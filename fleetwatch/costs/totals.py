@@ -34,7 +34,7 @@ class Totals:
     unpriced_ms: int  # no rate held then: not in any dollar figure
     has_example_rates: bool  # some of the dollars come from a shipped list price
     energy_j: float | None  # None = nobody read it
-    energy_ms: int = 0  # GPU time of which it was read
+    energy_ms: int = 0  # GPU time of entries in which it was read, at least in part
     # useful by "a kernel was running" alone: left out of every efficiency figure
     busy_only_ms: int = 0
     busy_only_usd: Decimal = ZERO

@@ -1,10 +1,13 @@
 """The rate book's pages: imports by admins, looked at before they are done."""
 
+import re
+
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from fleetwatch.costs.models import Rate
 from fleetwatch.costs.rate_csv import MAX_BYTES
+from fleetwatch.ledger.models import Entry
 from tests.dashboard import factories
 
 pytestmark = pytest.mark.django_db
@@ -167,15 +170,40 @@ def test_a_node_tells_its_energy_price_and_carbon_once_its_region_is_set(admin):
     gpu = factories.gpu(factories.node())
     entry = factories.entry(gpu, hours_ago=3)
     assert 'id="energy"' not in text_of(admin.get("/nodes/node-001"))
+    entry.save()
+    assert "No joules were read here" in text_of(admin.get("/nodes/node-001"))
     entry.energy_j = 3_600_000.0
     entry.save()
 
     assert "no price per kWh is set" in text_of(admin.get("/nodes/node-001"))
-    admin.post("/settings/region", {"region": "", "pue": "1.25", "usd_per_kwh": "0.20", "g_per_kwh": "400", "source": "<b>meter</b>", "since": "beginning"})
+    admin.post(
+        "/settings/region",
+        {"region": "", "pue": "1.25", "usd_per_kwh": "0.20", "g_per_kwh": "400", "source": "<b>meter</b>", "since": "beginning"},
+    )
     page = text_of(admin.get("/nodes/node-001"))
     assert "1.25 kWh" in page
     assert "500 g CO₂e, 400 g a kWh (&lt;b&gt;meter&lt;/b&gt;)" in page
     assert "$0.25" in page
+
+
+def test_a_job_and_the_waste_page_tell_what_was_drawn_and_what_of_it_is_not_known(admin):
+    gpu, job = factories.gpu(factories.node()), factories.job()
+    used, idle, stalled = (
+        factories.entry(gpu, hours_ago=ago, state=state, held_by=job) for ago, state in ((3, "useful"), (2, "idle"), (1, "stalled"))
+    )
+    used.energy_j, idle.energy_j = 7_200_000.0, 3_600_000.0
+    Entry.objects.bulk_create([used, idle, stalled])
+    admin.post("/settings/region", {"region": "", "pue": "1.5", "usd_per_kwh": "0.20", "since": "beginning"})
+
+    of_job = text_of(admin.get(f"/jobs/{job.key}"))
+    wasted = text_of(admin.get("/waste"))
+
+    assert "4.50 kWh" in of_job
+    assert "$0.90" in of_job
+    assert "1.50 kWh" in wasted
+    assert "$0.30" in wasted
+    assert "the grid is not known" in wasted
+    assert re.search("read in 50.?% of the time", wasted)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.selectors import Group, Scope
+from fleetwatch.costs.sites import energy
 from fleetwatch.costs.totals import nothing
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.lines import GPULine
@@ -88,6 +89,7 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
         "cause": BY_CODE.get(why[0].cause) if why else None,
         "totals": costs.totals(period.interval, scope=scope),
         "gpus": sorted(lines, key=lambda line: -line.totals.wasted_ms),
+        "energy": energy(period.interval, scope=scope),
         "job_parameter": quote(found.key, safe=""),
         "sources": sorted(set(Allocation.objects.filter(job=found).values_list("source", flat=True))),
     }

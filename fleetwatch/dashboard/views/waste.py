@@ -7,6 +7,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.selectors import Scope
+from fleetwatch.costs.sites import energy
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL, with_free
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.period import read_period
@@ -27,6 +29,7 @@ GROUPS = {
     "cause": "Cause",
 }
 MAX_LINES = 200
+IDLE_OR_STALLED = Scope(states=("idle", "stalled"))  # what is drawn for nothing
 PAYERS = ("team", "project", "cost_centre", "user")  # over whom free capacity can be spread
 SPREAD = {OWN_LINE: "Free apart", PROPORTIONAL: "Free in proportion", EVEN: "Free evenly"}
 
@@ -54,6 +57,7 @@ def waste(request: HttpRequest) -> HttpResponse:
         "with_free": with_free(lines, way) if way != OWN_LINE else {},
         "left_off": max(0, len(lines) - MAX_LINES),
         "totals": together([line.totals for line in lines]),
+        "energy": energy(period.interval, scope=IDLE_OR_STALLED),
         "csv_url": f"{reverse('waste_csv')}?{period.timeframe.query}&group={group_by}" if group_by in CSV_GROUPS else "",
     }
     return render(request, "dashboard/waste.html", period.context("waste", **context))
