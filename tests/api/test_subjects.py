@@ -38,7 +38,7 @@ def test_a_job_says_its_hours_cost_and_that_no_cause_is_known(api):
     assert answer["gpu_hours"]["useful"] == 0.25
     assert answer["cost_usd"]["total"] == 2.0
     assert answer["efficiency"] == 0.5
-    assert answer["primary_cause"] == {"key": "undetermined", "confidence": None, "evidence": []}
+    assert answer["primary_cause"] == {"key": "undetermined", "title": "Cause not determined", "confidence": None, "evidence": []}
     assert answer["savings_usd"] is None
     assert [(row["uuid"], row["label"], row["capacity_ms"]) for row in answer["gpus"]] == [("GPU-A", "gpu-01 GPU 2", 1_800_000)]
 

@@ -23,6 +23,8 @@ PAGES = {
     "jobs": "/jobs",
     "job": "/jobs/slurm/della/1000",
     "waste": "/waste?group=user",
+    "findings": "/findings",
+    "cause": "/causes/small_batch",
     "reports": "/reports",
     "budgets": "/budgets",
     "budget": "/budgets/fleet",

@@ -1,0 +1,108 @@
+"""What to change: numbers from evidence, and commands that hostile names can't break out of."""
+
+import shlex
+
+import pytest
+
+from fleetwatch.diagnosis import advice
+from fleetwatch.diagnosis.advice import Facts, Place
+from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE
+from fleetwatch.diagnosis.verdicts import CAUSES
+
+GIB = 1024**3
+
+
+def test_every_cause_has_its_words_and_no_words_are_left_over():
+    assert {cause.code for cause in CATALOGUE} == set(CAUSES)
+
+
+@pytest.mark.parametrize("cause", [cause for cause in CATALOGUE if cause.code not in ("healthy", "undetermined")], ids=lambda c: c.code)
+def test_every_cause_that_wastes_says_what_helps(cause):
+    assert cause.fixes
+    assert cause.sentence.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("cores", "gpus", "workers"),
+    [(None, 1, None), (16.0, 1, 16), (64.0, 1, 16), (15.9, 2, 7), (1.0, 4, 1)],
+)
+def test_loader_workers_are_the_cores_of_one_gpu(cores, gpus, workers):
+    assert advice.workers_per_gpu(cores, gpus) == workers
+
+
+def test_full_cores_want_more_cores_and_not_more_workers():
+    facts = Facts(Place("slurm", "7"), cores=8.0, met=frozenset({"cpu", "main1"}))
+
+    first = advice.advise("data_starved", facts).steps[0]
+
+    assert first.code == "#SBATCH --cpus-per-task=16"
+
+
+def test_one_full_thread_wants_workers():
+    first = advice.advise("data_starved", Facts(cores=32.0, gpus=4, met=frozenset({"main1"}))).steps[0]
+
+    assert "num_workers=8" in first.code
+    assert "num_workers=0" in first.text
+
+
+@pytest.mark.parametrize(
+    ("peak", "factor"),
+    [(None, None), (0.9, None), (0.426, None), (0.425, 2), (0.2125, 4), (0.01, 16)],
+)
+def test_a_batch_grows_by_powers_of_two_until_memory_is_full(peak, factor):
+    assert advice.batch_factor(peak) == factor
+
+
+def test_a_smaller_gpu_holds_the_peak_with_room_to_spare():
+    # 5 GiB x 1.3 = 6.5 GiB
+    assert advice.smaller("H100 SXM", 80 * GIB, 5 / 80) == ("MIG 1g.10gb", "a T4")
+    # 8 GiB x 1.3 = 10.4 GiB: more than the 9.5 GiB of one slice
+    assert advice.smaller("H100 SXM", 80 * GIB, 8 / 80) == ("MIG 2g.20gb", "a T4")
+
+
+def test_what_can_not_be_sliced_is_not_sliced_and_what_is_full_has_no_smaller_one():
+    assert advice.smaller("L40S", 45 * GIB, 0.1) == ("a T4",)
+    assert advice.smaller("H100 SXM", 80 * GIB, 0.9) == ()
+    assert advice.smaller("H100 SXM", 80 * GIB, None) == ()
+
+
+@pytest.mark.parametrize(
+    ("place", "command"),
+    [
+        (Place("slurm", "4711"), "scancel 4711"),
+        (Place("kubernetes", "uid", "nlp/train-0"), "kubectl delete pod -n nlp -- train-0"),
+        (Place("docker", "0af3"), "docker stop -- 0af3"),
+        (Place("process", "", node="gpu-01", pids=(17, 18)), "ssh -- gpu-01 kill 17 18"),
+        (Place(), ""),
+    ],
+)
+def test_a_job_is_ended_in_the_words_of_its_scheduler(place, command):
+    assert advice.command("idle_held", place) == command
+
+
+def test_a_sick_node_is_taken_out_of_service_and_no_job_is_ended():
+    assert advice.command("throttled", Place("slurm", "7", node="gpu-01")) == (
+        "scontrol update nodename=gpu-01 state=drain reason='GPU slowed by heat or power'"
+    )
+    assert advice.command("data_starved", Place("slurm", "7")) == ""
+
+
+@pytest.mark.parametrize("name", ["7; rm -rf /", "$(id)", "`id`", "a'b\"c", "x\ny && id", "--all", "-f", "a\x1b[31m"])
+def test_a_hostile_name_is_one_word_of_the_command(name):
+    for place, words in ((Place("slurm", name), 2), (Place("docker", name), 4)):
+        typed = advice.command("hung", place)
+        assert "\n" not in typed
+        assert "\x1b" not in typed
+        split = shlex.split(typed)
+        assert len(split) == words
+        assert not split[-1].startswith("-")
+
+
+def test_a_profiler_is_pointed_at_the_process_that_is_known():
+    told = advice.advise("hung", Facts(Place(pids=(4711,))))
+
+    assert told.tell[0].code == "py-spy dump --pid 4711"
+
+
+def test_what_the_rest_of_the_words_promise_is_said_as_hours_not_as_free_gpus():
+    assert "GPUs become free only when it does" in BY_CODE["data_starved"].range_words

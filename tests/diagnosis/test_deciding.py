@@ -1,0 +1,87 @@
+"""What people decide is written down, changes the status, and never lasts for ever by accident."""
+
+from datetime import timedelta
+
+import pytest
+
+from fleetwatch.accounts.models import User
+from fleetwatch.diagnosis.deciding import KINDS, LONGEST_SNOOZE, Decision, DecisionError, decide, may_decide
+from fleetwatch.diagnosis.models import Finding
+from tests.diagnosis.told import DAY, NOW, finding
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def admin():
+    return User.objects.create(username="ann", role=User.Role.ADMIN)
+
+
+@pytest.mark.parametrize(
+    ("action", "status"), [("accept", "accepted"), ("dismiss", "dismissed"), ("fixed", "fixed"), ("reopen", "open"), ("confirm", "open")]
+)
+def test_a_decision_is_written_down_and_sets_the_status(admin, action, status):
+    one = finding()
+
+    decide(one.pk, Decision(action, "as agreed"), by=admin, now=NOW)
+
+    one.refresh_from_db()
+    said = one.said.get()
+    assert (one.status, said.kind, said.by, said.note, said.at) == (status, KINDS[action], admin, "as agreed", NOW)
+    assert one.decided_at == (None if action == "confirm" else NOW)
+
+
+@pytest.mark.parametrize("until", [None, NOW, NOW + LONGEST_SNOOZE + timedelta(seconds=1)])
+def test_a_snooze_has_an_end_within_three_months(admin, until):
+    one = finding()
+
+    with pytest.raises(DecisionError, match="a snooze ends"):
+        decide(one.pk, Decision("snooze", until=until), by=admin, now=NOW)
+
+    assert not one.said.exists()
+
+
+def test_whatever_follows_a_snooze_ends_it(admin):
+    one = finding()
+    decide(one.pk, Decision("snooze", until=NOW + DAY), by=admin, now=NOW)
+    assert Finding.objects.get().snoozed_until == NOW + DAY
+
+    decide(one.pk, Decision("accept"), by=admin, now=NOW)
+
+    assert (Finding.objects.get().status, Finding.objects.get().snoozed_until) == ("accepted", None)
+
+
+def test_an_assignment_says_to_whom_and_leaves_the_status(admin):
+    one = finding()
+
+    decide(one.pk, Decision("assign", assignee=admin), by=admin, now=NOW)
+    decide(one.pk, Decision("assign"), by=admin, now=NOW)
+
+    assert [said.note for said in one.said.order_by("pk")] == ["to ann", "to nobody"]
+    assert (Finding.objects.get().assignee, Finding.objects.get().status) == (None, "open")
+
+
+@pytest.mark.parametrize(
+    ("decision", "field"),
+    [
+        (Decision("dismiss", " "), "note"),
+        (Decision("reject"), "note"),
+        (Decision("accept", "x" * 501), "note"),
+        (Decision("accept", "a\x00b"), "note"),
+        (Decision("burn"), "action"),
+    ],
+)
+def test_what_can_not_be_taken_says_which_field(admin, decision, field):
+    one = finding()
+
+    with pytest.raises(DecisionError) as refused:
+        decide(one.pk, decision, by=admin, now=NOW)
+
+    assert refused.value.field == field
+
+
+def test_everybody_may_say_whether_it_is_right_and_only_admins_decide(admin):
+    viewer = User(username="bo", role=User.Role.VIEWER)
+
+    assert {action for action in KINDS if may_decide(viewer, action)} == {"confirm", "reject"}
+    assert all(may_decide(admin, action) for action in KINDS)

@@ -1,0 +1,187 @@
+"""Findings by dollars and waste by cause, from rows of causes whose sums were worked out by hand."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from fleetwatch.accounts.models import Team
+from fleetwatch.costs.totals import Scope
+from fleetwatch.diagnosis import check, recurring, selectors, sums
+from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
+from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
+from tests.diagnosis.told import DAY, NOW, cause, diagnosed, finding, gpu, job, rate
+
+pytestmark = pytest.mark.django_db
+
+WEEK = Interval(NOW - 7 * DAY, NOW)
+
+
+def found(interval: Interval = WEEK, **filters):
+    return selectors.findings(interval, now=NOW, **filters)
+
+
+def test_a_finding_costs_its_hours_at_the_rate_of_their_hours():
+    rate("2.00")
+    rate("4.00", valid_from=NOW - timedelta(hours=2))
+    for hours_ago in (3, 2):
+        cause(start=NOW - timedelta(hours=hours_ago))
+    finding()
+
+    [line] = found()
+
+    # one hour at $2 and one at $4, of which half to all
+    assert (line.caused.wasted_usd, line.caused.saving.low_usd, line.caused.saving.high_usd) == (6, 3, 6)
+    assert (line.caused.held_ms, line.caused.tier_ms) == (2 * HOUR_MS, {"certain": 2 * HOUR_MS, "probable": 0, "potential": 0})
+
+
+def test_the_largest_saving_stands_first():
+    rate()
+    small, large = job("slurm/della/1"), job("slurm/della/2")
+    cause(of=small, hours=0.5)
+    cause(of=large, on=gpu(1))
+    finding(small)
+    finding(large)
+
+    assert [line.finding.job_id for line in found()] == [large.pk, small.pk]
+
+
+def test_what_is_outside_the_period_or_saves_nothing_is_not_listed():
+    cause(start=NOW - 8 * DAY)
+    finding()
+    other = job("slurm/della/8")
+    cause(of=other, low=0, high=0)
+    finding(other)
+
+    assert found() == []
+
+
+def test_findings_are_narrowed_to_a_team_a_user_a_job_and_a_cause():
+    team = Team.objects.create(slug="nlp", name="NLP")
+    mine, other = job("slurm/della/1", team=team, user="ann"), job("slurm/della/2", user="bo")
+    for of, index in ((mine, 0), (other, 1)):
+        cause(of=of, on=gpu(index))
+        finding(of)
+
+    for scope in (Scope(team="nlp"), Scope(user="ann"), Scope(job="slurm/della/1")):
+        assert [line.finding.job_id for line in found(scope=scope)] == [mine.pk]
+    assert found(scope=Scope(team="none such")) == []
+    assert found(cause="hung") == []
+
+
+def test_without_a_rate_hours_are_counted_and_dollars_are_not():
+    cause()
+    finding()
+
+    [line] = found()
+
+    assert (line.caused.saving.high_ms, line.caused.saving.high_usd, line.caused.unpriced_ms) == (HOUR_MS, 0, HOUR_MS)
+
+
+def test_sums_of_days_say_what_entries_say_also_around_a_change_of_rates():
+    rate("2.00")
+    rate("3.00", valid_from=NOW - 3 * DAY + timedelta(hours=4))
+    for days in range(1, 6):
+        diagnosed(NOW - days * DAY)
+        for hour in (0, 7):
+            cause(start=NOW - days * DAY - timedelta(hours=hour))
+    finding()
+    [before] = found()
+
+    assert sums.sum_days(NOW, 100) == 5
+    assert sums.sum_days(NOW, 100) == 0
+
+    assert found() == [before]
+    CauseEntry.objects.filter(start__lt=NOW - 5 * DAY).delete()
+    # the sum of that day still answers: entries of summed days are not read
+    assert found()[0].caused.held_ms == before.caused.held_ms
+
+
+def test_a_day_that_is_not_over_is_not_summed():
+    diagnosed(NOW)
+    cause()
+
+    assert sums.sum_days(NOW, 100) == 0
+
+
+def test_a_sum_that_is_wrong_is_found():
+    day = diagnosed(NOW - 2 * DAY)
+    entry = cause(start=NOW - 2 * DAY)
+    sums.sum_days(NOW, 100)
+    whole = Interval(NOW - 10 * DAY, NOW)
+    assert not [fault for fault in check.faults(whole) if fault.startswith("sums")]
+
+    CauseEntry.objects.filter(pk=entry.pk).update(held_ms=1)
+
+    assert "sums of causes are those of their hours: n1 on 2026-11-18 differs in 1 lines" in list(check.faults(whole))
+    assert day.pk
+
+
+def test_causes_that_no_entry_has_do_not_balance():
+    diagnosed(NOW - 2 * DAY)
+    cause(start=NOW - 2 * DAY)
+
+    [fault] = check.faults(Interval(NOW - 10 * DAY, NOW))
+
+    assert fault == f"causes sum to idle, stalled and underused: n1 at 2026-11-18 12:00 is {HOUR_MS} ms off"
+
+
+def test_a_snooze_that_is_over_is_open_again():
+    cause()
+    finding(status="snoozed", snoozed_until=NOW)
+
+    assert found()[0].status == "open"
+
+
+def test_a_jobs_cause_is_that_of_most_of_its_waste():
+    cause("idle_held", hours=0.4)
+    cause("hung", hours=0.5, on=gpu(1), waste="stalled_probable_ms")
+    cause("undetermined", hours=0.1, on=gpu(2), low=0, high=0)
+
+    primary, saving = selectors.primary_causes(WEEK)[job().pk]
+
+    assert (primary.cause, saving.high_ms) == ("hung", HOUR_MS * 9 // 10)
+
+
+def test_of_a_job_that_wastes_nothing_most_of_its_time_says_what_it_is():
+    cause("healthy", waste="", low=0, high=0)
+
+    assert selectors.primary_causes(WEEK)[job().pk][0].cause == "healthy"
+
+
+def test_precision_is_told_from_twenty_answers_on_and_the_last_word_counts():
+    for number in range(20):
+        one = finding(job(f"slurm/della/{number}"))
+        one.said.create(kind=Said.Kind.CONFIRMED if number < 15 else Said.Kind.REJECTED, at=NOW)
+    changed = Finding.objects.get(job__key="slurm/della/0")
+    assert selectors.precision()["idle_held"].share == 0.75
+
+    changed.said.create(kind=Said.Kind.REJECTED, at=NOW + DAY)
+    assert selectors.precision()["idle_held"].share == 0.70
+
+    Said.objects.filter(finding__job__key="slurm/della/1").delete()
+    assert selectors.precision()["idle_held"].share is None
+
+
+def test_only_a_job_that_recurs_is_projected():
+    for number in (1, 2):
+        run = job(f"slurm/della/{number}", start_ms=to_ms(NOW - DAY))
+        cause(of=run, start=NOW - DAY)
+    assert recurring.projection(run, "idle_held", now=NOW) is None
+
+    third = job("slurm/della/3", start_ms=to_ms(NOW - 13 * DAY))
+    cause(of=third, start=NOW - 13 * DAY)
+    job("slurm/della/4", start_ms=to_ms(NOW - 15 * DAY))
+
+    told = recurring.projection(run, "idle_held", now=NOW)
+    # three hours in two weeks, half to all of which: 1.5 h and 3 h x 30 / 14
+    assert told == recurring.Projection(3, HOUR_MS * 3 // 2 * 30 // 14, 3 * HOUR_MS * 30 // 14)
+
+
+def test_dollars_are_divided_once():
+    rate("1.000001")
+    for index in range(3):
+        cause(on=gpu(index), hours=1 / 3)
+    finding()
+
+    assert found()[0].caused.wasted_usd == Decimal("1.000001")
