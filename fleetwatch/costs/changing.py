@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from django.db.models import Model
+
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import cuts
 from fleetwatch.costs.subjects import RateError
@@ -10,6 +12,15 @@ from fleetwatch.ledger.selectors import closed_until
 from fleetwatch.lib.sql import wait_for_lock
 
 _BOOK = "costs.rate_book"
+
+
+def read_again(row: Model) -> None:
+    """The row becomes what it is now: others who change the book have to wait. Raises RateError where one of them withdrew it."""
+    wait_for_lock(_BOOK)
+    try:
+        row.refresh_from_db()
+    except type(row).DoesNotExist:  # type: ignore[attr-defined]
+        raise RateError("Somebody withdrew it meanwhile.", field="") from None
 
 
 def write(since: datetime) -> None:

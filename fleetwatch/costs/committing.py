@@ -8,7 +8,7 @@ import structlog
 from django.db import transaction
 
 from fleetwatch.costs import exchange
-from fleetwatch.costs.changing import check_moment, write
+from fleetwatch.costs.changing import check_moment, read_again, write
 from fleetwatch.costs.models import PRICING_CLASSES, Commitment
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.services import LONGEST_NAME, MAX_USD_PER_GPU_HOUR
@@ -77,6 +77,7 @@ def commit(
 def end_commitment(commitment: Commitment, at: datetime) -> None:
     """Ends it, or moves its end. Raises RateError in a closed month, and for an end that is not after its beginning."""
     _check_end(commitment.valid_from, at)
+    read_again(commitment)
     write(min(at, commitment.valid_to or at))
     commitment.valid_to = at
     commitment.save(update_fields=["valid_to"])
@@ -86,6 +87,7 @@ def end_commitment(commitment: Commitment, at: datetime) -> None:
 @transaction.atomic
 def withdraw_commitment(commitment: Commitment) -> None:
     """Deletes it, as if nobody had entered it. Raises RateError where some of its time is closed: end it instead."""
+    read_again(commitment)
     write(commitment.valid_from)
     _say("commitment withdrawn", commitment)
     commitment.delete()

@@ -9,7 +9,7 @@ import structlog
 from django.db import transaction
 from django.db.models import Q
 
-from fleetwatch.costs.changing import check_moment, write
+from fleetwatch.costs.changing import check_moment, read_again, write
 from fleetwatch.costs.models import Commitment, ExchangeRate, Rate
 from fleetwatch.costs.subjects import RateError
 
@@ -53,6 +53,7 @@ def set_exchange_rate(currency: str, rate: Decimal, *, valid_from: datetime, now
 @transaction.atomic
 def withdraw_exchange_rate(rate: ExchangeRate) -> None:
     """Deletes it: the one before holds on in its place. Raises RateError in a closed month, and where prices would have none left."""
+    read_again(rate)
     write(rate.valid_from)
     others = ExchangeRate.objects.filter(currency=rate.currency).exclude(pk=rate.pk)
     if not others.filter(valid_from__lt=rate.valid_from).exists():

@@ -45,7 +45,7 @@ def add_rule(
 def end_rule(rule: MappingRule, at: datetime) -> None:
     """From then on the rule says nothing. Raises MappingError where that is no moment of it, or lies in a closed month."""
     with writing():
-        rule.refresh_from_db()
+        _read_again(rule)
         _check_moment(at, field="valid_to")
         if at <= rule.valid_from or (rule.valid_to is not None and at >= rule.valid_to):
             raise MappingError("A rule ends after it begins, and not after it ended: withdraw it or add another.", field="valid_to")
@@ -60,7 +60,7 @@ def end_rule(rule: MappingRule, at: datetime) -> None:
 def withdraw_rule(rule: MappingRule) -> None:
     """Deletes a rule as if it had never been. Raises MappingError where some of its time is closed: such a one is ended."""
     with writing():
-        rule.refresh_from_db()
+        _read_again(rule)
         closed = closed_until()
         if closed is not None and rule.valid_from < closed:
             day = f"{closed.astimezone(zone()):%Y-%m-%d}"
@@ -114,6 +114,14 @@ def create(
     )
     _say("mapping rule added", rule)
     return rule
+
+
+def _read_again(rule: MappingRule) -> None:
+    """The rule becomes what it is now. Raises MappingError where somebody withdrew it while we waited."""
+    try:
+        rule.refresh_from_db()
+    except MappingRule.DoesNotExist:
+        raise MappingError("Somebody withdrew it meanwhile.", field="") from None
 
 
 def _check_span(valid_from: datetime, valid_to: datetime | None) -> None:

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
 from fleetwatch.costs import exchange, tco
-from fleetwatch.costs.changing import check_moment, write
+from fleetwatch.costs.changing import check_moment, read_again, write
 from fleetwatch.costs.example_prices import example_price
 from fleetwatch.costs.models import PRICING_CLASSES, Rate
 from fleetwatch.costs.pricing import MICRO_USD, usd
@@ -81,6 +81,7 @@ def withdraw_rate(rate: Rate) -> None:
     The dollars of its whole time change: call it only on a person's word.
     Raises RateError where some of that is closed.
     """
+    read_again(rate)
     write(rate.valid_from)
     subject = Subject.of_rate(rate)
     _say("rate withdrawn", subject, rate)

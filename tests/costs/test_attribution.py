@@ -162,6 +162,16 @@ def test_an_ended_rule_gives_the_time_after_it_back_and_a_withdrawn_one_all_of_i
     assert not Attribution.objects.exists()
 
 
+@pytest.mark.parametrize("change", [withdraw_rule, lambda rule: end_rule(rule, HOUR)])
+def test_of_two_admins_the_second_is_told_that_the_rule_is_gone(change):
+    rule = a_rule(user="ann", team="vision")
+    seen_by_the_second = MappingRule.objects.get()
+    withdraw_rule(rule)
+
+    with pytest.raises(MappingError, match="withdrew it meanwhile"):
+        change(seen_by_the_second)
+
+
 @pytest.mark.parametrize("at", [HOUR, HOUR + 3 * ONE, HOUR + timedelta(minutes=90)])
 def test_a_rule_ends_within_its_time_on_a_full_hour(at):
     rule = a_rule(user="ann", team="vision", valid_from=HOUR, valid_to=HOUR + 3 * ONE)

@@ -174,3 +174,13 @@ def test_a_closed_month_keeps_its_commitments():
             refused()
     end_commitment(made, december)
     assert Commitment.objects.get().valid_to == december
+
+
+@pytest.mark.parametrize("change", [withdraw_commitment, lambda commitment: end_commitment(commitment, NOVEMBER + H)])
+def test_of_two_admins_the_second_is_told_that_the_commitment_is_gone(change):
+    made = a_commitment()
+    seen_by_the_second = Commitment.objects.get()
+    withdraw_commitment(made)
+
+    with pytest.raises(RateError, match="withdrew it meanwhile"):
+        change(seen_by_the_second)

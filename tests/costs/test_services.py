@@ -70,6 +70,17 @@ def test_a_withdrawn_rate_leaves_its_time_to_the_one_before():
     assert spans() == [(Decimal("2.50"), MAY, None)]
 
 
+def test_of_two_admins_the_second_withdraws_the_rate_as_the_first_left_it():
+    gpu = a_gpu()
+    set_rate(gpu.model, Decimal("2.50"), valid_from=MAY, now=NOW)
+    seen_by_the_second = set_rate(gpu.model, Decimal("27.5"), valid_from=JUNE, now=NOW)
+    set_rate(gpu.model, Decimal("2.75"), valid_from=JULY, now=NOW)
+
+    withdraw_rate(seen_by_the_second)
+
+    assert spans() == [(Decimal("2.50"), MAY, JULY), (Decimal("2.75"), JULY, None)]
+
+
 def test_a_nodes_rate_and_a_models_rate_are_apart():
     gpu = a_gpu(node="gpu-01")
 
