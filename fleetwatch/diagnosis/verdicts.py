@@ -154,6 +154,9 @@ def _covered_by(look: _Look, f: Features, detector: Detector) -> Covered:
         if detector.is_of_running_work:
             enough &= f["observed_s"] >= DATA_S
     part = _spread(replace(found, hits=opened(found.hits & enough)), detector, enough, f.length)
+    if detector.cause not in WELL:
+        # nobody is accused of warming up
+        part = replace(part, cells=part.cells & f.lanes.held)
     if edge := _edge(f.length):
         shows = detector.shows(look.alone) if detector.shows else detector.find(look.alone).hits
         part = replace(part, cells=part.cells & ~at_the_edges(part.cells, look.is_well & ~shows, edge))

@@ -3,34 +3,9 @@
 import numpy as np
 import pytest
 
-from fleetwatch.diagnosis import cells, lows
-from fleetwatch.diagnosis.features import MEANS, STATES, Features, Lanes
-
-NAMES = {*cells.MEANS, *cells.DIPS, *cells.PEERS, *lows.FIGURES, cells.SEEN_MS, cells.CLOCK_RATIO, cells.WINDOW_LOW, cells.MEMORY_DROPS}
-NAMES |= {f"{name}_max" for name in cells.MAXIMA} | {f"{name}_min" for name in cells.MINIMA} | {f"host_{name}" for name in cells.HOST_MEANS}
-
-
-def lanes(*, jobs: list[int] | None = None, held=None, states=None, **figures) -> Lanes:
-    """Lanes of jobs (default one) from rows of figures; what is not given was not read, all of it was seen."""
-    jobs = jobs or [1]
-    given = {name: np.array(values, dtype=float).reshape(len(jobs), -1) for name, values in figures.items()}
-    shape = next(iter(given.values())).shape
-    unread = {name: np.full(shape, np.nan) for name in NAMES}
-    count = len(jobs)
-    return Lanes(
-        gpu_id=np.arange(count),
-        job_id=np.array(jobs),
-        kind=("batch",) * count,
-        is_serving=np.zeros(count, dtype=bool),
-        idle_w=np.full(count, 100.0),
-        limit_w=np.full(count, 700.0),
-        memory_bytes=np.full(count, 80.0),
-        start_ms=0,
-        held=np.ones(shape, dtype=bool) if held is None else np.array(held, dtype=bool),
-        age=np.tile(np.arange(shape[1]), (count, 1)),
-        figures=unread | {cells.SEEN_MS: np.full(shape, 300_000.0)} | given,
-        states={name: np.full(shape, np.nan) for name in STATES} | (states or {}),
-    )
+from fleetwatch.diagnosis import cells
+from fleetwatch.diagnosis.features import MEANS, Features
+from tests.diagnosis.factories import lanes
 
 
 def at_the_end(found: Features, name: str) -> float:

@@ -1,0 +1,41 @@
+"""Lanes and evidence by hand: what is not given was not read."""
+
+import numpy as np
+
+from fleetwatch.diagnosis import cells, lows
+from fleetwatch.diagnosis.features import STATES, Features, Lanes
+
+NAMES = {*cells.MEANS, *cells.DIPS, *cells.PEERS, *lows.FIGURES, cells.SEEN_MS, cells.CLOCK_RATIO, cells.WINDOW_LOW, cells.MEMORY_DROPS}
+NAMES |= {f"{name}_max" for name in cells.MAXIMA} | {f"{name}_min" for name in cells.MINIMA} | {f"host_{name}" for name in cells.HOST_MEANS}
+
+
+def lanes(*, jobs: list[int] | None = None, held=None, states=None, kind="batch", age=100, **figures) -> Lanes:
+    """Lanes of jobs (default one) from rows of figures; what is not given was not read, all of it was seen."""
+    jobs = jobs or [1]
+    given = {name: np.array(values, dtype=float).reshape(len(jobs), -1) for name, values in figures.items()}
+    shape = next(iter(given.values())).shape
+    unread = {name: np.full(shape, np.nan) for name in NAMES}
+    count = len(jobs)
+    return Lanes(
+        gpu_id=np.arange(count),
+        job_id=np.array(jobs),
+        kind=(kind,) * count,
+        is_serving=np.zeros(count, dtype=bool),
+        idle_w=np.full(count, 100.0),
+        limit_w=np.full(count, 700.0),
+        memory_bytes=np.full(count, 80.0),
+        start_ms=0,
+        held=np.ones(shape, dtype=bool) if held is None else np.array(held, dtype=bool),
+        age=np.tile(age + np.arange(shape[1]), (count, 1)),
+        figures=unread | {cells.SEEN_MS: np.full(shape, 300_000.0)} | given,
+        states={name: np.full(shape, np.nan) for name in STATES} | (states or {}),
+    )
+
+
+def evidence(*, kind: str = "batch", is_serving: bool = False, **known: float) -> Features:
+    """A window of one GPU in which exactly these features were read."""
+    nothing = lanes(kind=kind, util_mean=[np.nan])
+    nothing.is_serving[:] = is_serving
+    found = Features(nothing, 6)
+    found._known.update({name: np.array([[float(value)]]) for name, value in known.items()})
+    return found

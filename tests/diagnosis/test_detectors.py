@@ -1,0 +1,326 @@
+"""Every rule as a specification: what it needs, where its bounds are, and which missing sensor forbids it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from fleetwatch.diagnosis.detectors import (
+    DETECTORS,
+    allocated_no_process,
+    bursty_service,
+    checkpoint_stall,
+    communication_bound,
+    data_starved,
+    h2d_transfer,
+    healthy,
+    hung,
+    idle_held,
+    memory_bound,
+    no_tensor_cores,
+    oom_thrash,
+    oversized_gpu,
+    partial_idle,
+    rank_wait,
+    small_batch,
+    straggler,
+    throttled,
+)
+from fleetwatch.diagnosis.rules import HIGH, LOW, MEDIUM, Detector
+from tests.diagnosis.factories import evidence
+
+MIB = 2**20
+LEAST, BELOW = "at least", "below"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a detector needs: feature -> (LEAST or BELOW, bound, a value that meets it). `given` is read beside that."""
+
+    detector: Detector
+    needs: Mapping[str, tuple[str, float, float]]
+    given: Mapping[str, float] = field(default_factory=dict)
+    kind: str = "batch"
+
+    def finds(self, **instead: float | None) -> bool:
+        known = {name: good for name, (_, _, good) in self.needs.items()} | dict(self.given) | instead
+        read = {name: np.nan if value is None else value for name, value in known.items()}
+        return bool(self.detector.find(evidence(kind=self.kind, **read)).hits[0, 0])
+
+
+RULES = {
+    "allocated_no_process": Rule(
+        allocated_no_process.DETECTOR,
+        {"ledger_idle": (LEAST, 0.5, 1), "job_ledger_idle_min": (LEAST, 0.5, 1), "processes": (BELOW, 0.5, 0)},
+    ),
+    "idle_held": Rule(idle_held.DETECTOR, {"ledger_idle": (LEAST, 0.5, 1), "job_ledger_idle_min": (LEAST, 0.5, 1)}),
+    "thinking": Rule(idle_held.THINKING, {"util": (BELOW, 0.05, 0.01), "longest_low_s": (LEAST, 600, 900)}, kind="interactive"),
+    "partial_idle": Rule(
+        partial_idle.DETECTOR, {"job_gpus": (LEAST, 2, 8), "util_max": (BELOW, 0.02, 0), "job_util_max": (LEAST, 0.20, 0.9)}
+    ),
+    "throttled": Rule(throttled.DETECTOR, {"thr": (LEAST, 0.10, 0.5), "clk": (BELOW, 0.85, 0.6), "util": (LEAST, 0.50, 0.9)}),
+    "hung": Rule(
+        hung.DETECTOR,
+        {"p5": (LEAST, 0.95, 1), "pr_max": (BELOW, 0.25, 0.1), "job_p5_min": (LEAST, 0.95, 1), "job_pr_max_max": (BELOW, 0.25, 0.1)},
+        {"job_gpus": 8},
+    ),
+    "straggler": Rule(
+        straggler.DETECTOR,
+        {"job_gpus": (LEAST, 2, 8), "job_util_min": (LEAST, 0.60, 0.9), "job_clk_min": (BELOW, 0.90, 0.7)},
+        {"job_clk_median": 1.0},
+    ),
+    "checkpoint_stall": Rule(
+        checkpoint_stall.DETECTOR,
+        {
+            "long_n": (LEAST, 3, 6), "long_frac": (LEAST, 0.08, 0.2), "long_cv": (BELOW, 0.5, 0.1), "long_per_s": (LEAST, 60, 300),
+            "hi": (LEAST, 0.4, 0.8),
+        },
+        {"spin": 0},
+    ),
+    "h2d_transfer": Rule(
+        h2d_transfer.DETECTOR, {"util": (BELOW, 0.85, 0.5), "lo": (LEAST, 0.10, 0.4), "rx": (LEAST, 4000 * MIB, 9000 * MIB)}
+    ),
+    "data_starved": Rule(
+        data_starved.DETECTOR,
+        {
+            "util": (BELOW, 0.85, 0.5), "lo": (LEAST, 0.10, 0.4), "cyc_s": (BELOW, 60, 3), "dips_per_min": (LEAST, 2, 20),
+            "cyc_cv": (BELOW, 0.6, 0.1),
+        },
+    ),
+    "data_starved by its cores": Rule(
+        data_starved.DETECTOR, {"util": (BELOW, 0.85, 0.5), "cpu": (LEAST, 0.85, 0.95), "long_frac": (BELOW, 0.25, 0)}
+    ),
+    "bursty_service": Rule(
+        bursty_service.DETECTOR,
+        {"util": (BELOW, 0.70, 0.3), "longest_low_s": (LEAST, 10, 60), "lo": (LEAST, 0.15, 0.6), "long_frac": (LEAST, 0.08, 0.5)},
+        kind="service",
+    ),
+    "bursty_service of a batch job": Rule(
+        bursty_service.DETECTOR,
+        {"util": (BELOW, 0.70, 0.3), "longest_low_s": (LEAST, 10, 60), "lo": (LEAST, 0.30, 0.6), "long_frac": (LEAST, 0.15, 0.5)},
+    ),
+    "rank_wait": Rule(
+        rank_wait.DETECTOR,
+        {"job_gpus": (LEAST, 2, 8), "util": (LEAST, 0.85, 1), "spin": (LEAST, 0.30, 0.5), "pr": (BELOW, 0.35, 0.2)},
+    ),
+    "no_tensor_cores": Rule(
+        no_tensor_cores.DETECTOR,
+        {"util_lowest": (LEAST, 0.85, 0.98), "sm": (LEAST, 0.45, 0.8), "ten": (BELOW, 0.03, 0), "fp32": (LEAST, 0.20, 0.5)},
+    ),
+    "memory_bound": Rule(
+        memory_bound.DETECTOR, {"util_lowest": (LEAST, 0.85, 0.98), "dram": (LEAST, 0.55, 0.7), "ten": (BELOW, 0.15, 0.05)}
+    ),
+    "communication_bound": Rule(
+        communication_bound.DETECTOR,
+        {
+            "job_gpus": (LEAST, 2, 8), "util_lowest": (LEAST, 0.85, 1), "sm": (BELOW, 0.70, 0.5), "ten": (BELOW, 0.28, 0.2),
+            "nic_rx": (LEAST, 2e9, 9e9),
+        },
+    ),
+    "small_batch": Rule(
+        small_batch.DETECTOR,
+        {
+            "util": (LEAST, 0.30, 0.8), "long_frac": (BELOW, 0.10, 0), "sm": (BELOW, 0.30, 0.1), "ten": (BELOW, 0.06, 0.01),
+            "sm_busy": (BELOW, 0.45, 0.12),
+        },
+    ),
+    "small_batch without the counters": Rule(
+        small_batch.DETECTOR,
+        {
+            "util": (LEAST, 0.30, 0.8), "long_frac": (BELOW, 0.10, 0), "pr": (BELOW, 0.38, 0.2), "pr_busy": (BELOW, 0.50, 0.3),
+            "main1": (LEAST, 0.90, 1),
+        },
+    ),
+    "oversized_gpu": Rule(oversized_gpu.DETECTOR, {"util": (BELOW, 0.30, 0.1), "mem_max": (BELOW, 0.25, 0.1)}),
+    "oom_thrash": Rule(oom_thrash.DETECTOR, {"memory_drops_per_min": (LEAST, 1, 3), "dips_per_min": (LEAST, 1, 3)}),
+    "healthy": Rule(healthy.DETECTOR, {"util": (LEAST, 0.85, 0.95), "ten": (LEAST, 0.15, 0.4)}),
+    "busy": Rule(healthy.BUSY, {"util": (LEAST, 0.85, 0.95)}),
+}  # fmt: skip
+NEEDS = [(name, feature) for name, rule in RULES.items() for feature in rule.needs]
+
+
+def found(cause: str, **known: float):
+    rule = RULES[cause]
+    good = {name: value for name, (_, _, value) in rule.needs.items()} | dict(rule.given)
+    return rule.detector.find(evidence(kind=rule.kind, **(good | known)))
+
+
+def sure(cause: str, **known: float) -> int:
+    return int(found(cause, **known).confidence[0, 0])
+
+
+def share(cause: str, **known: float) -> tuple[float, float]:
+    told = found(cause, **known)
+    return float(told.low[0, 0]), float(told.high[0, 0])
+
+
+def test_every_detector_has_its_specification_here():
+    assert {id(rule.detector) for rule in RULES.values()} == {id(detector) for detector in DETECTORS}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_it_holds_where_all_is_met(name):
+    assert RULES[name].finds()
+
+
+@pytest.mark.parametrize(("name", "feature"), NEEDS)
+def test_it_holds_from_its_bound_on_and_not_beyond(name, feature):
+    rule = RULES[name]
+    word, bound, _ = rule.needs[feature]
+    under, over = bound * (1 - 1e-9), bound * (1 + 1e-9)
+
+    assert [rule.finds(**{feature: value}) for value in (under, bound, over)] == (
+        [False, True, True] if word == LEAST else [True, False, False]
+    )
+
+
+@pytest.mark.parametrize(("name", "feature"), NEEDS)
+def test_a_sensor_that_was_not_read_forbids_it(name, feature):
+    assert not RULES[name].finds(**{feature: None})
+
+
+def test_an_idle_gpu_of_a_working_job_is_not_an_idle_job():
+    assert not RULES["idle_held"].finds(job_ledger_idle_min=0)
+
+
+def test_only_a_session_thinks():
+    assert not bool(idle_held.THINKING.find(evidence(kind="batch", util=0.01, longest_low_s=900)).hits[0, 0])
+
+
+@pytest.mark.parametrize(("feature", "bound"), [("nvl", 50 * MIB), ("rx", 50 * MIB), ("ten", 0.005), ("dram", 0.02)])
+def test_a_job_that_moves_data_or_computes_does_not_hang(feature, bound):
+    assert RULES["hung"].finds(**{feature: bound * 0.999})
+    assert not RULES["hung"].finds(**{feature: bound})
+
+
+def test_a_hang_is_sure_where_all_ranks_and_the_counters_are_seen():
+    assert sure("hung", ten=0, dram=0) == HIGH
+    assert sure("hung") == MEDIUM
+    assert sure("hung", job_gpus=1) == LOW
+    # an inference engine may poll
+    serving = evidence(is_serving=True, p5=1, pr_max=0.1, job_p5_min=1, job_pr_max_max=0.1, job_gpus=8, ten=0, dram=0)
+    assert int(hung.DETECTOR.find(serving).confidence[0, 0]) == MEDIUM
+
+
+@pytest.mark.parametrize(("gpus", "farthest", "is_found"), [(4, 0.16, True), (4, 0.149, False), (3, 0.4, False)])
+def test_a_rank_whose_power_deviates_is_a_straggler_among_four_and_more(gpus, farthest, is_found):
+    known = {"job_gpus": gpus, "job_util_min": 0.9, "job_clk_min": 0.97, "job_clk_median": 0.97}
+    power = {"job_pr_max_median": 0.5, "job_pr_max_mad": 0.01, "job_pr_max_min": 0.5 - farthest, "job_pr_max_max": 0.51}
+
+    assert RULES["straggler"].finds(**known, **power) == is_found
+
+
+def test_deviation_within_the_ranks_own_spread_is_none():
+    power = {"job_pr_max_median": 0.5, "job_pr_max_mad": 0.1, "job_pr_max_min": 0.21, "job_pr_max_max": 0.6}
+
+    assert not RULES["straggler"].finds(job_clk_min=0.97, job_clk_median=0.97, **power)
+    assert RULES["straggler"].finds(job_clk_min=0.97, job_clk_median=0.97, **(power | {"job_pr_max_min": 0.19}))
+
+
+def test_pauses_of_single_ranks_are_no_checkpoint_but_spinning_ranks_need_not_pause_together():
+    assert RULES["checkpoint_stall"].finds(corr=0.8)
+    assert not RULES["checkpoint_stall"].finds(corr=0.79)
+    assert RULES["checkpoint_stall"].finds(corr=0.79, spin=0.05)
+
+
+@pytest.mark.parametrize("written", [{"tx_max": 4 * 2**30}, {"disk_write": 200e6}])
+def test_a_checkpoint_is_sure_when_something_is_written(written):
+    assert sure("checkpoint_stall") == MEDIUM
+    assert sure("checkpoint_stall", **written) == HIGH
+    assert sure("checkpoint_stall", **{name: value * 0.999 for name, value in written.items()}) == MEDIUM
+
+
+@pytest.mark.parametrize("reason", [{"cpu": 0.85}, {"iop": 0.2}, {"main1": 0.95}])
+def test_starving_is_sure_with_a_reason_on_the_host(reason):
+    assert sure("data_starved") == MEDIUM
+    assert sure("data_starved", **reason) == HIGH
+
+
+def test_cycles_too_long_for_a_windows_own_variation_are_compared_between_windows():
+    assert RULES["data_starved"].finds(cyc_cv=None, dips_cv=0.59)
+    assert not RULES["data_starved"].finds(cyc_cv=None, dips_cv=0.60)
+
+
+def test_pauses_may_be_copies_where_pcie_is_not_read():
+    blind, read = (h2d_transfer.DETECTOR.find(evidence(util=0.5, lo=0.4, **known)) for known in ({}, {"rx": 1.0}))
+
+    assert (bool(blind.hits[0, 0]), bool(blind.possible[0, 0])) == (False, True)
+    assert (bool(read.hits[0, 0]), bool(read.possible[0, 0])) == (False, False)
+
+
+def test_without_the_drivers_samples_only_a_known_service_is_bursty():
+    known = {"util": 0.3, "longest_low_s": 60, "long_frac": 0.5, "window_lo": 0.5}
+
+    assert [bool(bursty_service.DETECTOR.find(evidence(kind=kind, **known)).hits[0, 0]) for kind in ("service", "batch")] == [True, False]
+
+
+def test_a_person_who_thinks_is_no_service():
+    assert not bool(
+        bursty_service.DETECTOR.find(evidence(kind="interactive", util=0.1, longest_low_s=60, lo=0.9, long_frac=0.9)).hits[0, 0]
+    )
+
+
+def test_a_known_service_is_surer_than_pauses_alone():
+    assert sure("bursty_service") == MEDIUM
+    assert sure("bursty_service of a batch job") == LOW
+
+
+@pytest.mark.parametrize(("nvl", "sm", "ten", "is_found"), [(20e9, 0.49, 0.19, True), (20e9, 0.50, 0.19, False), (19e9, 0.49, 0.19, False)])
+def test_nvlink_alone_says_communication_only_where_the_units_wait_more(nvl, sm, ten, is_found):
+    assert RULES["communication_bound"].finds(nic_rx=None, nvl=nvl, sm=sm, ten=ten) == is_found
+
+
+def test_double_precision_is_left_alone():
+    assert RULES["no_tensor_cores"].finds(fp64=0.19)
+    assert not RULES["no_tensor_cores"].finds(fp64=0.20)
+
+
+def test_at_the_roofline_nothing_is_promised():
+    assert share("memory_bound", dram=0.74) == (0.0, 0.4)
+    assert share("memory_bound", dram=0.75) == (0.0, 0.1)
+    assert sure("memory_bound", dram=0.75) == HIGH
+
+
+def test_small_batches_are_less_sure_without_the_counters():
+    assert sure("small_batch") == MEDIUM
+    assert sure("small_batch without the counters") == LOW
+
+
+def test_an_idle_gpu_is_not_oversized():
+    assert not RULES["oversized_gpu"].finds(util=0.019)
+    assert RULES["oversized_gpu"].finds(util=0.02)
+
+
+def test_power_alone_does_not_make_healthy():
+    assert RULES["healthy"].finds(ten=0.03, pr=0.65)
+    assert not RULES["healthy"].finds(ten=0.03, pr=0.64)
+    assert not RULES["healthy"].finds(ten=0.02, pr=0.9)
+    assert RULES["healthy"].finds(ten=0, fp64=0.2)
+
+
+def test_with_the_counters_nothing_is_merely_busy():
+    assert not RULES["busy"].finds(ten=0.5)
+
+
+@pytest.mark.parametrize(
+    ("cause", "known", "low", "high"),
+    [
+        ("allocated_no_process", {}, 0.9, 1.0),
+        ("throttled", {"clk": 0.6, "thr": 0.5}, 0.2, 0.4),
+        ("checkpoint_stall", {"long_frac": 0.2}, 0.1, 0.18),
+        ("h2d_transfer", {"lo": 0.4}, 0.12, 0.32),
+        ("data_starved", {"lo": 0.4, "util": 0.7}, 0.16, 0.36),
+        ("data_starved", {"lo": 0.4, "util": 0.5}, 0.2, 0.45),  # pauses shorter than a sample: by the mean
+        ("bursty_service", {"util": 0.35}, 0.25, 0.5),
+        ("rank_wait", {"spin": 0.5}, 0.15, 0.45),
+        ("communication_bound", {"sm": 0.51}, 0.12, 0.28),
+        ("small_batch", {}, 1 - 1 / 1.2, 0.6),
+        ("no_tensor_cores", {}, 1 - 1 / 1.3, 2 / 3),
+        ("straggler", {"job_clk_min": 0.6}, 0.2, 0.4),
+        ("hung", {}, 1.0, 1.0),
+        ("healthy", {}, 0.0, 0.0),
+    ],
+)
+def test_what_could_be_recovered_of_the_affected_time(cause, known, low, high):
+    assert share(cause, **known) == (pytest.approx(low), pytest.approx(high))

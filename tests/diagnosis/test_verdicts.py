@@ -1,0 +1,170 @@
+"""From windows to one cause per cell: which rule wins, when it opens and closes, where it begins."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks import labelled
+from fleetwatch.demo.cases import draw_case
+from fleetwatch.diagnosis import verdicts
+from fleetwatch.diagnosis.verdicts import CAUSES, NOT_HELD, NUMBER, at_the_edges, judge, opened
+from tests.diagnosis.factories import lanes
+
+HOT = {"throttle_thermal_ratio": 0.5, "clock_ratio": 0.6, "util_mean": 1.0, "tensor_active": 0.2}
+WELL = {"throttle_thermal_ratio": 0.0, "clock_ratio": 0.98, "util_mean": 1.0, "tensor_active": 0.4}
+
+
+def of(*cells: dict[str, float], **facts):
+    """One GPU whose cells show these figures."""
+    names = {name for cell in cells for name in cell}
+    return lanes(**{name: [cell.get(name, np.nan) for cell in cells] for name in sorted(names)}, **facts)
+
+
+def told(found, row: int = 0) -> list[str]:
+    return [CAUSES[number] if number != NOT_HELD else "" for number in found.cause[row]]
+
+
+def also(found, cell: int, row: int = 0) -> set[str]:
+    return {cause for number, cause in enumerate(CAUSES) if int(found.also[row, cell]) >> number & 1}
+
+
+@pytest.mark.parametrize(
+    ("hits", "is_open"),
+    [
+        ("1", "0"),  # one window alone opens nothing
+        ("11", "11"),  # of the two that open it, the first is in it
+        ("0110", "0110"),
+        ("101", "000"),
+        ("110011", "110011"),  # two windows without do not close it ...
+        ("110010", "110010"),
+        ("1100010", "1100000"),  # ... three do
+        ("11000110", "11000110"),
+    ],
+)
+def test_a_rule_opens_after_two_windows_in_a_row_and_closes_after_three_without(hits, is_open):
+    found = opened(np.array([[letter == "1" for letter in hits]]))
+
+    assert "".join("1" if one else "0" for one in found[0]) == is_open
+
+
+def test_the_first_rule_of_the_table_is_the_cause_and_the_others_are_also_possible():
+    both = HOT | {"dram_active": 0.7, "tensor_active": 0.05}
+
+    found = judge(of(*[both] * 12))
+
+    assert set(told(found)) == {"throttled"}
+    assert also(found, 5) == {"memory_bound"}
+
+
+def test_what_is_well_is_never_also_possible():
+    found = judge(of(*[HOT] * 12))
+
+    assert set(told(found)) == {"throttled"}
+    assert also(found, 5) == set()
+
+
+def test_a_cause_begins_and_ends_at_the_cells_that_show_it():
+    found = told(judge(of(*[WELL] * 12, *[HOT] * 12, *[WELL] * 12)))
+
+    assert found == ["healthy"] * 12 + ["throttled"] * 12 + ["healthy"] * 12
+
+
+def test_a_gap_within_a_stretch_belongs_to_it():
+    found = told(judge(of(*[HOT] * 8, WELL, *[HOT] * 8)))
+
+    assert found == ["throttled"] * 17
+
+
+@pytest.mark.parametrize(
+    ("cells", "loose", "edge", "left_out"),
+    [
+        ("0111100", "0100000", 3, "0100000"),
+        ("0111100", "0000100", 3, "0000100"),
+        ("0111100", "0110000", 1, "0100000"),  # at most so many
+        ("0111100", "0010000", 3, "0000000"),  # within it nothing is loose
+        ("1101100", "1000000", 3, "1000000"),  # each stretch by itself
+        ("1111111", "0011100", 3, "0000000"),
+    ],
+)
+def test_cells_that_are_well_by_themselves_are_left_out_at_both_ends(cells, loose, edge, left_out):
+    mask, is_loose = (np.array([[letter == "1" for letter in text]]) for text in (cells, loose))
+
+    assert "".join("1" if one else "0" for one in at_the_edges(mask, mask & is_loose, edge)[0]) == left_out
+
+
+def test_nothing_is_accused_in_the_first_ten_minutes_of_a_job():
+    slow = {"throttle_thermal_ratio": 0.5, "clock_ratio": 0.6, "util_mean": 0.7}
+
+    assert told(judge(of(*[slow] * 8, age=0))) == ["undetermined"] * 2 + ["throttled"] * 6
+
+
+@pytest.mark.parametrize(("cells", "cause"), [(1, "undetermined"), (2, "undetermined"), (3, "throttled")])
+def test_ten_minutes_of_data_and_two_windows_say_something(cells, cause):
+    assert told(judge(of(*[HOT] * cells)))[-1] == cause
+
+
+@pytest.mark.parametrize(("seen_ms", "cause"), [(180_000, "throttled"), (179_999, "no_telemetry")])
+def test_a_cell_of_which_less_than_six_tenths_were_seen_says_nothing(seen_ms, cause):
+    found = judge(of(*[HOT | {"seen_ms": 300_000}] * 7, HOT | {"seen_ms": seen_ms}, *[HOT | {"seen_ms": 300_000}] * 7))
+
+    assert told(found)[7] == cause
+    assert also(found, 7) == set()
+
+
+def test_a_gpu_that_can_not_work_is_a_fault_whatever_it_shows():
+    found = judge(of(*[HOT] * 8, states={"unavailable": np.array([[0.0] * 6 + [0.49, 0.5]])}))
+
+    assert told(found) == ["throttled"] * 7 + ["gpu_fault"]
+
+
+def test_time_in_which_it_is_not_held_has_no_cause():
+    found = judge(of(*[HOT] * 10, held=[[1] * 8 + [0] * 2]))
+
+    assert told(found) == ["throttled"] * 8 + ["", ""]
+
+
+def test_copies_stay_possible_where_pcie_is_not_read():
+    starved = {"util_mean": 0.5, "util_low_fraction": 0.4, "util_cycle_s": 3, "util_cycle_cv": 0.1, "dips": 100}
+
+    blind, read = judge(of(*[starved] * 8)), judge(of(*[starved | {"pcie_rx_bytes_s": 1e6}] * 8))
+
+    assert set(told(blind)) == set(told(read)) == {"data_starved"}
+    assert (also(blind, 4), also(read, 4)) == ({"h2d_transfer"}, set())
+
+
+def test_only_the_unused_gpus_of_a_job_are_affected():
+    used, unused = [0.9] * 8, [0.0] * 8
+    found = judge(lanes(jobs=[7, 7, 7], util_mean=[used, used, unused], util_max_max=[used, used, unused], util_low_fraction=[[0] * 8] * 3))
+
+    assert [set(told(found, row)) for row in range(3)] == [{"busy"}, {"busy"}, {"partial_idle"}]
+
+
+CASES = ("healthy_llm", "data_starved_cpu", "bursty_service", "straggler", "hung", "throttled", "half_way_starved", "half_way_checkpoints")
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.sampled_from(CASES), st.integers(0, 3), st.integers(1, 35))
+def test_a_part_is_judged_as_within_the_whole(name, seed, since):
+    whole = labelled.lanes_of(draw_case(name, seed, minutes=180))
+
+    all_of_it, part = judge(whole), judge(whole, since=since)
+
+    for field in ("cause", "confidence", "also"):
+        assert np.array_equal(getattr(all_of_it, field)[:, since:], getattr(part, field)[:, since:])
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.permutations([1, 2, 3, 4]))
+def test_the_order_of_jobs_and_gpus_does_not_matter(jobs):
+    by_job = {1: HOT, 2: WELL, 3: HOT | {"tensor_active": 0.0}, 4: {"util_mean": 0.5}}
+    names = ("throttle_thermal_ratio", "clock_ratio", "util_mean", "tensor_active")
+
+    found = judge(lanes(jobs=jobs, **{name: [[by_job[job].get(name, np.nan)] * 8 for job in jobs] for name in names}))
+
+    assert [told(found, jobs.index(job))[4] for job in (1, 2, 3, 4)] == ["throttled", "healthy", "throttled", "undetermined"]
+
+
+def test_a_causes_number_is_its_rank():
+    assert (NUMBER["no_telemetry"], NUMBER["gpu_fault"], CAUSES[-1]) == (0, 1, "undetermined")
+    assert verdicts.NUMBER["hung"] < NUMBER["checkpoint_stall"] < NUMBER["healthy"]
