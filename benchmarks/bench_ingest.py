@@ -177,7 +177,7 @@ def _batch(batch: wire.Batch, told: Sequence[fleet.Columns], rows: slice, token:
         batch,
         boot_id=f"bench {kind.name}",
         boot_start_ms=1_600_000_000_000,
-        sequence=start_ms // WINDOW_MS,
+        sequence=start_ms // (kind.windows * WINDOW_MS),  # one after the other, as agents count
         windows=windows,
         jobs=[batch.jobs[place] for place in places],
         allocations=allocations,
