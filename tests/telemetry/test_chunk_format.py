@@ -15,6 +15,8 @@ from tests.telemetry.test_codec import float_columns, int_columns, same_bits
 
 GOLDEN = Path(__file__).parent / "golden"
 VERSIONS = sorted(path.stem for path in GOLDEN.glob("*.bin"))
+# An entry of the directory after its name; version 1 has no step.
+ENTRIES = {1: "<BBBBQII", 2: "<BBBBQIIQ"}
 
 
 def decompressed(frame):
@@ -24,22 +26,21 @@ def decompressed(frame):
 def decoded(data):
     """The columns in the bytes, by docs/store.md; what was not read is NaN."""
     version, rows, count, length = struct.unpack_from("<BIHI", data)
-    assert version == 1
     directory, body = decompressed(data[11 : 11 + length]), 11 + length
     columns, at = {}, 0
     for _ in range(count):
         name_end = at + 1 + directory[at]
         name = directory[at + 1 : name_end].decode()
-        kind, encoding, scale, width, base, size, mask_size = struct.unpack_from("<BBBBQII", directory, name_end)
-        at = name_end + struct.calcsize("<BBBBQII")
+        kind, encoding, scale, width, base, size, mask_size, *rest = struct.unpack_from(ENTRIES[version], directory, name_end)
+        at = name_end + struct.calcsize(ENTRIES[version])
         mask, numbers = data[body : body + mask_size], data[body + mask_size : body + size]
         body += size
-        columns[name] = values_of(words_of(encoding, numbers, rows, width, base), kind, scale, mask)
+        columns[name] = values_of(words_of(encoding, numbers, rows, width=width, base=base, step=rest[0] if rest else 1), kind, scale, mask)
     assert body == len(data)
     return columns
 
 
-def words_of(encoding, numbers, rows, width, base):
+def words_of(encoding, numbers, rows, *, width, base, step):
     if encoding == 0:
         return [base] * rows
     planes = decompressed(numbers)
@@ -47,11 +48,11 @@ def words_of(encoding, numbers, rows, width, base):
     if encoding == 1:
         return small
     if encoding == 2:
-        return [(base + one) % 2**64 for one in small]
-    total, words = base, []
+        return [(base + step * one) % 2**64 for one in small]
+    total, words = 0, []
     for one in small:
-        total = (total + ((one >> 1) ^ -(one & 1))) % 2**64
-        words.append(total)
+        total += (one >> 1) ^ -(one & 1)
+        words.append((base + step * total) % 2**64)
     return words
 
 
@@ -92,17 +93,29 @@ def test_there_is_a_golden_file_of_the_version_that_is_written():
     assert codec.pack(expected(f"chunk_v{codec.VERSION}"))[0] == codec.VERSION
 
 
-def test_the_golden_file_shows_every_encoding():
-    _, places = codec._directory((GOLDEN / "chunk_v1.bin").read_bytes())
-    entries = [entry for entry, _ in places.values()]
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_golden_files_show_every_encoding(version):
+    entries = golden_entries(version)
 
     assert {entry.encoding for entry in entries} == {codec.CONSTANT, codec.RAW, codec.PLAIN, codec.DELTA}
     assert {entry.width for entry in entries} >= {0, 1, 2, 3, 8}
     assert any(entry.mask_length for entry in entries)
 
 
-def test_the_documented_decoder_reads_the_golden_file():
-    assert agree(decoded((GOLDEN / "chunk_v1.bin").read_bytes()), expected("chunk_v1"))
+def test_the_golden_file_of_version_2_shows_steps_of_both_encodings():
+    stepped = {(entry.encoding, entry.dtype) for entry in golden_entries("chunk_v2") if entry.step > 1}
+
+    assert stepped >= {(codec.PLAIN, codec.FLOAT), (codec.DELTA, codec.FLOAT), (codec.DELTA, codec.INT)}
+
+
+def golden_entries(version):
+    _, places = codec._directory((GOLDEN / f"{version}.bin").read_bytes())
+    return [entry for entry, _ in places.values()]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_documented_decoder_reads_the_golden_files(version):
+    assert agree(decoded((GOLDEN / f"{version}.bin").read_bytes()), expected(version))
 
 
 @settings(max_examples=100, deadline=None)
@@ -114,7 +127,7 @@ def test_the_documented_decoder_reads_what_is_packed(columns):
 
 
 def test_bytes_of_a_version_to_come_are_refused_by_name():
-    data = b"\x02" + (GOLDEN / "chunk_v1.bin").read_bytes()[1:]
+    data = b"\x03" + (GOLDEN / "chunk_v2.bin").read_bytes()[1:]
 
-    with pytest.raises(codec.CodecError, match="packed columns of version 2; this FleetWatch reads version 1"):
+    with pytest.raises(codec.CodecError, match="packed columns of version 3; this FleetWatch reads versions 1 to 2"):
         codec.unpack(data)

@@ -15,7 +15,10 @@ float_columns = st.one_of(
     arrays.arrays(np.float64, st.shared(st.integers(0, 200), key="rows"), elements=st.one_of(decimals, st.just(np.nan))),
     arrays.arrays(np.float64, st.shared(st.integers(0, 200), key="rows"), elements=st.just(np.nan)),
 )
-int_columns = arrays.arrays(np.int64, st.shared(st.integers(0, 200), key="rows"), elements=st.integers(-(2**63), 2**63 - 1))
+steps = st.integers(1, 10**9).flatmap(lambda step: st.integers(-(2**63) // step + 1, (2**63 - 1) // step).map(lambda count: count * step))
+int_columns = arrays.arrays(
+    np.int64, st.shared(st.integers(0, 200), key="rows"), elements=st.one_of(st.integers(-(2**63), 2**63 - 1), steps)
+)
 
 
 def same_bits(one, other):
@@ -79,6 +82,37 @@ def test_round_decimals_cost_less_than_a_third_of_their_eight_bytes():
     assert len(codec.pack({"a": values})) < 5_000 * 8 / 3
 
 
+def test_a_value_in_steps_costs_what_its_number_of_steps_costs():
+    count = np.random.default_rng(7).integers(0, 250, 5_000)
+
+    in_steps = len(codec.pack({"clock_hz": 1.2e9 + 1e5 * count}))
+    by_itself = len(codec.pack({"clock_hz": 1.0 * count}))
+
+    assert abs(in_steps - by_itself) < 20
+
+
+@pytest.mark.parametrize("place", [0, 1, 7_777, 9_999])
+def test_one_value_between_the_steps_comes_back_too(place):
+    values = 1000 * np.random.default_rng(7).integers(0, 250, 10_000)
+    values[place] += 1
+
+    assert codec.unpack(codec.pack({"a": values}))["a"].tolist() == values.tolist()
+
+
+def test_rare_values_that_a_sample_misses_come_back_too():
+    values = np.zeros(10_000, dtype=np.int64)
+    values[[5_001, 7_003]] = 2**62, -6
+
+    assert codec.unpack(codec.pack({"a": values}))["a"].tolist() == values.tolist()
+
+
+def test_noise_costs_hardly_more_than_its_entropy():
+    milliwatts = np.rint(np.random.default_rng(7).normal(600_000, 2_000, 17_280)).astype(np.int64)
+    entropy = np.log2(2_000 * np.sqrt(2 * np.pi * np.e)) / 8  # bytes of a normal distribution in steps of 1
+
+    assert len(codec.pack({"a": milliwatts})) < 1.03 * entropy * len(milliwatts)
+
+
 def test_only_the_wanted_columns_are_read_and_an_unknown_one_is_left_out():
     data = codec.pack({"a": np.arange(3.0), "b": np.arange(3), "c": np.array([1.5, 2.5, 0.1])})
 
@@ -97,8 +131,8 @@ def test_a_damaged_column_does_not_keep_the_others_from_being_read():
 def test_what_it_does_not_know_is_refused():
     data = codec.pack({"a": np.arange(3.0)})
 
-    with pytest.raises(codec.CodecError, match="version 2"):
-        codec.unpack(b"\x02" + data[1:])
+    with pytest.raises(codec.CodecError, match="version 3"):
+        codec.unpack(b"\x03" + data[1:])
     with pytest.raises(codec.CodecError, match="too few"):
         codec.unpack(b"")
     with pytest.raises(codec.CodecError, match="expected"):
