@@ -30,6 +30,7 @@ from fleetwatch.lib.intervals import floor_hour
 from fleetwatch.notify import services as notify
 from fleetwatch.notify.models import Channel
 from fleetwatch.notify.transports.base import ConfigError
+from fleetwatch.reports import choices
 
 Post = Mapping[str, str]
 MAX_TTL_DAYS = 366
@@ -338,6 +339,14 @@ def revoke_api_token(asked: Asked) -> Done:
     return Done("The API token was revoked.")
 
 
+def choose_free_capacity(asked: Asked) -> Done:
+    try:
+        choices.choose_free_capacity(asked.text("way"), by=asked.user.get_username())
+    except ValueError as error:
+        raise RefusedError({"way": str(error)}) from error
+    return Done("Statements that are made from now on tell free capacity that way; what is stored stays.")
+
+
 def set_organisation(asked: Asked) -> Done:
     """A zone whose midnight is no UTC hour moves the ledger's cuts: then all hours are posted again."""
     name = asked.text("name", needed="What is it called?")
@@ -400,5 +409,6 @@ CHANGES: dict[str, Callable[[Asked], Done]] = {
     "api-token-revoke": revoke_api_token,
     "month": close_month,
     "organisation": set_organisation,
+    "free-capacity": choose_free_capacity,
     "rule": set_rule,
 }

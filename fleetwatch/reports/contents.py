@@ -8,10 +8,11 @@ from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs import pricing
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.attribution import into_teams
+from fleetwatch.costs.sites import energy
 from fleetwatch.costs.totals import WHY, Group, Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports import beside, corrections, statement
+from fleetwatch.reports import beside, corrections, drawn, statement
 from fleetwatch.reports.models import MonthRun, ReportPart
 from fleetwatch.reports.statement import NO_JOB, Held, Shape
 
@@ -34,6 +35,8 @@ def team(part: ReportPart) -> Shape:
         "users": statement.by_user(lines),
         **_owners(month, scope, part.cost_usd),
         "comparison": _comparison(part, previous, models, scope),
+        "energy": drawn.kept(energy(month, scope=scope)),
+        **_free(part),
         **corrections.with_adjustments(corrected, part.cost_usd),
     }
 
@@ -56,6 +59,8 @@ def fleet(part: ReportPart) -> Shape:
         "gpu_models": _models(models, part.cost_usd),
         "savings": _savings(month),
         "comparison": _comparison(part, previous, models, Scope()),
+        "energy": drawn.kept(energy(month)),
+        **_free_by_team(part),
         **(corrected := corrections.with_adjustments(corrections.booked(month), part.cost_usd)),
         **beside.with_lines_beside(month, part.run.month, Decimal(corrected["adjusted_usd"])),
     }
@@ -119,6 +124,29 @@ def _owners(month: Interval, scope: Scope, cost_usd: Decimal) -> Shape:
     """The same time by project and by cost centre; nothing where no rule names any."""
     wanted = {"projects": "project", "cost_centres": "cost_centre"}
     return {name: statement.breakdown(costs.totals_by(month, owner, scope=scope), cost_usd) for name, owner in wanted.items()}
+
+
+def _free(part: ReportPart) -> Shape:
+    """What of the free capacity is the team's, beside its own dollars; nothing where it is a line of its own."""
+    if part.free_usd is None:
+        return {}
+    return {"free": {"way": part.run.free_capacity, **_with_free(part, part.free_usd)}}
+
+
+def _free_by_team(part: ReportPart) -> Shape:
+    """How the free capacity was spread: the teams' parts and what is left sum to it, to the micro-dollar."""
+    if part.free_usd is None:
+        return {}
+    statements = part.run.parts.exclude(pk=part.pk).order_by("subject")
+    teams = [
+        {"slug": each.subject, "name": _team_name(each.subject)} | _with_free(each, each.free_usd or statement.NO_USD)
+        for each in statements
+    ]
+    return {"free": {"way": part.run.free_capacity, "teams": teams, "left_usd": f"{part.free_usd:f}"}}
+
+
+def _with_free(part: ReportPart, free_usd: Decimal) -> Shape:
+    return {"cost_usd": f"{part.cost_usd:f}", "free_usd": f"{free_usd:f}", "with_free_usd": f"{part.cost_usd + free_usd:f}"}
 
 
 def _team_name(slug: str) -> str:

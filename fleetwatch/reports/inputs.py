@@ -1,4 +1,4 @@
-"""What a month's reports are made of, as one digest: versions of the ledger's hours, rates, GPUs, jobs and their teams, lines beside."""
+"""What a month's reports are made of, as one digest: versions of hours, rates, GPUs, jobs and their teams, regions, lines beside."""
 
 import hashlib
 from pathlib import Path
@@ -8,9 +8,10 @@ from django.db import connection
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
+from fleetwatch.reports import choices
 
 # part of the digest: a change of what a report says is a new version of it
-FORMAT = 4
+FORMAT = 5
 
 _SQL = Path(__file__).parent / "sql"
 _INPUTS = read_statement(_SQL / "inputs.sql")
@@ -20,7 +21,7 @@ _BESIDE = read_statement(_SQL / "beside.sql")
 def digest(month: Interval, *before: Interval) -> str:
     """64 hex digits; the same ones mean that all figures over the month and those before it are still the same."""
     found = [f"{FORMAT} {interval.start} {interval.end} {_of(_INPUTS, interval)}" for interval in (month, *before)]
-    found.append(_of(_BESIDE, month))
+    found += [_of(_BESIDE, month), choices.free_capacity()]
     return hashlib.sha256("\n".join(found).encode()).hexdigest()
 
 

@@ -46,6 +46,7 @@ class MonthRun(models.Model):
     planned_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     inputs = models.CharField(max_length=64, blank=True, default="")
+    free_capacity = models.CharField(max_length=16, default="own", help_text="how it is told (choices.py), as chosen when this was planned")
     restarts = models.PositiveIntegerField(default=0, help_text="how often the ledger changed while it was computed")
     note = models.CharField(max_length=300, blank=True, default="", help_text="for people: why it failed, or had nothing to do")
 
@@ -53,6 +54,15 @@ class MonthRun(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["month"], condition=Q(state__in=("waiting", "computing")), name="one_open_run_per_month")
         ]
+
+
+class StatementChoice(models.Model):
+    """The one row of what people chose for all statements; none = nobody chose."""
+
+    free_capacity = models.CharField(max_length=16, default="own", help_text="one of choices.WAYS")
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(pk=1), name="only_one_choice_for_statements")]
 
 
 class ReportPart(models.Model):
@@ -63,6 +73,12 @@ class ReportPart(models.Model):
     subject = models.CharField(max_length=100, blank=True, default="")
     cost_usd = models.DecimalField(max_digits=24, decimal_places=6, help_text="its part of the fleet's micro-dollars")
     previous_usd = models.DecimalField(max_digits=24, decimal_places=6, null=True, help_text="None = nothing to compare with")
+    free_usd = models.DecimalField(
+        max_digits=24,
+        decimal_places=6,
+        null=True,
+        help_text="its part of what stood free; fleet: what of it no team gets; None = not spread",
+    )
     handed_out_at = models.DateTimeField(null=True, help_text="given to Celery; again, where nothing came of it")
     done_at = models.DateTimeField(null=True)
     failures = models.PositiveIntegerField(default=0)

@@ -14,8 +14,9 @@ from django.db.models import F, Q
 
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.spreading import OWN_LINE, spread
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports import contents, corrections, inputs, months, statement
+from fleetwatch.reports import choices, contents, corrections, inputs, months, statement
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
 
 FLEET, STATEMENT = "fleet", "statement"
@@ -130,8 +131,8 @@ def _plan(run: MonthRun, now: datetime) -> int:
     groups = costs.totals_by(month, "team")
     if not groups:
         return _finish(run, MonthRun.State.DONE, now, note="the ledger has no GPU time in this month")
-    run.state, run.planned_at, run.inputs = MonthRun.State.COMPUTING, now, digest
-    run.save(update_fields=["state", "planned_at", "inputs"])
+    run.state, run.planned_at, run.inputs, run.free_capacity = MonthRun.State.COMPUTING, now, digest, choices.free_capacity()
+    run.save(update_fields=["state", "planned_at", "inputs", "free_capacity"])
     corrected = {line["team"] for line in corrections.booked(month)} - {statement.NO_JOB}
     parts = _parts(run, *statement.split(groups), before=costs.totals_by(previous, "team"), corrected=corrected)
     return len(ReportPart.objects.bulk_create(parts))
@@ -143,13 +144,23 @@ def _parts(
     """A part per team, also of those that are gone since the period before or were only corrected, and the fleet's."""
     teams_before, states_before = statement.split(before)
     nothing = NO_USD if before else None
+    shared = None if run.free_capacity == OWN_LINE else spread(teams, states.get("free", NO_USD), run.free_capacity)
     parts = [
-        ReportPart(run=run, kind=STATEMENT, subject=slug, cost_usd=teams.get(slug, NO_USD), previous_usd=teams_before.get(slug, nothing))
+        ReportPart(
+            run=run,
+            kind=STATEMENT,
+            subject=slug,
+            cost_usd=teams.get(slug, NO_USD),
+            previous_usd=teams_before.get(slug, nothing),
+            free_usd=None if shared is None else shared.free_usd.get(slug, NO_USD),
+        )
         for slug in sorted(teams.keys() | teams_before.keys() | corrected)
     ]
     fleet = sum(teams.values(), NO_USD) + sum(states.values(), NO_USD)
     fleet_before = sum(teams_before.values(), NO_USD) + sum(states_before.values(), NO_USD)
-    return [*parts, ReportPart(run=run, kind=FLEET, subject="", cost_usd=fleet, previous_usd=fleet_before if before else None)]
+    left_usd = None if shared is None else shared.left_usd
+    whole = ReportPart(run=run, kind=FLEET, subject="", cost_usd=fleet, previous_usd=fleet_before if before else None, free_usd=left_usd)
+    return [*parts, whole]
 
 
 def _start_again(run: MonthRun, now: datetime) -> None:

@@ -21,6 +21,10 @@ def text(answer):
     return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.content.decode())))
 
 
+def text_of(answer):
+    return unescape(answer.content.decode())
+
+
 def test_before_the_first_hour_the_list_says_so(viewer):
     assert "No month yet" in text(viewer.get("/reports"))
 
@@ -100,6 +104,24 @@ def test_a_statement_shows_lines_waste_and_why_it_differs(viewer):
         "−$3.00",
     ):
         assert part in page
+
+
+def test_an_admin_chooses_that_free_capacity_is_spread_and_statements_show_it_with_their_energy(admin):
+    a_fleet()
+    refused = admin.post("/settings/free-capacity", {"way": "<b>"})
+    assert refused.status_code == 422
+    assert "free capacity is told own, proportional, even" in text_of(refused)
+
+    admin.post("/settings/free-capacity", {"way": "even"})
+    computed()
+    statement, fleet = (text(admin.get(f"/reports/{newest(slug).pk}")) for slug in ("nlp", ""))
+
+    # $4 over nlp, vision and jobs without a team: 1.33 each, the odd cent's part to the first
+    assert "spread evenly over the teams" in statement
+    assert "$9.00 $1.33 $10.33" in statement
+    assert "No joules were read here" in statement
+    assert "$4.00 $1.33 $5.33" in fleet
+    assert '<option value="even" selected>' in text_of(admin.get("/settings"))
 
 
 def test_the_fleets_report_links_its_statements_and_shows_own_lines_and_savings(viewer):

@@ -17,6 +17,7 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Adjustment, Policy
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import monthly
+from fleetwatch.reports.choices import choose_free_capacity
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
 from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate
 from tests.reports.factories import HOUR, NOW, OCTOBER, SEPTEMBER, a_fleet, computed, counted, newest, work
@@ -160,6 +161,7 @@ def test_a_change_makes_a_new_version_of_what_changed_and_the_old_one_stays():
         pytest.param(lambda gpu: Team.objects.filter(slug="nlp").update(name="Words"), id="a team's name"),
         pytest.param(lambda gpu: Job.objects.filter(key="slurm/della/1").update(team=None), id="a job's team"),
         pytest.param(lambda gpu: Rate.objects.update(is_example=True), id="an example rate"),
+        pytest.param(lambda gpu: choose_free_capacity("even", by="ann"), id="how free capacity is told"),
     ],
 )
 def test_every_input_counts(change):

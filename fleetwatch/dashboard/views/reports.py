@@ -15,7 +15,8 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.reports import files, monthly, selectors
+from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
+from fleetwatch.reports import drawn, files, monthly, selectors
 from fleetwatch.reports.models import Report
 
 MAX_SAVINGS = 15
@@ -28,6 +29,8 @@ FILES: dict[str, tuple[Callable[[Report], str | bytes], str, str]] = {
     "xlsx": (files.xlsx, XLSX, "xlsx"),
     "focus": (files.focus, CSV, "focus-1.2.csv"),
 }
+
+SPREAD = {PROPORTIONAL: "over the teams by their dollars", EVEN: "evenly over the teams"}
 
 
 @require_GET
@@ -110,6 +113,8 @@ def _context(found: Report, *, lines: int | None) -> dict[str, Any]:
         "zone": organisation_zone,
         "report": found,
         "content": content,
+        "energy": drawn.read(content["energy"]) if "energy" in content else None,  # older reports have none
+        "free_way": SPREAD.get(content["free"]["way"], "") if "free" in content else None,
         "title": content["team"]["name"] if "team" in content else "Fleet",
         "days": _days(found.start.astimezone(organisation_zone), found.end.astimezone(organisation_zone)),
         "compared_days": _days(

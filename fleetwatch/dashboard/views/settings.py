@@ -19,6 +19,7 @@ from fleetwatch.alerts.models import Rule
 from fleetwatch.costs import book
 from fleetwatch.costs.commitments import commitments
 from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Rate, Region
+from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
 from fleetwatch.costs.subjects import Subject
 from fleetwatch.dashboard import changes
 from fleetwatch.dashboard.install import install_command
@@ -29,6 +30,7 @@ from fleetwatch.ledger.selectors import closed_months
 from fleetwatch.notify import selectors as notify
 from fleetwatch.notify.models import Channel
 from fleetwatch.notify.transports.base import Transport
+from fleetwatch.reports import choices
 
 MAX_RATES = 200  # shown; the API gives them all
 MAX_CHOICES = 200  # offered in a list; others are named
@@ -46,7 +48,9 @@ SECTIONS = {
     "api": "api",
     "rule": "rules",
     "month": "months",
+    "free-capacity": "statements",
 }
+FREE_WAYS = {OWN_LINE: "a line of its own", PROPORTIONAL: "spread by dollars", EVEN: "spread evenly"}
 
 
 @require_GET
@@ -111,6 +115,8 @@ def _page(
         "deliveries": notify.deliveries(10),
         "rules": Rule.objects.prefetch_related("channels").order_by("name"),
         "closed_months": closed_months(),
+        "free_capacity": choices.free_capacity(),
+        "free_ways": FREE_WAYS.items(),
         "agent_tokens": ingest.agent_tokens(),
         "enrollment_tokens": ingest.enrollment_tokens(period.now),
         "api_tokens": ApiToken.objects.select_related("user").filter(revoked_at=None).order_by("-created_at"),

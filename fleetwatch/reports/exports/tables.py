@@ -45,6 +45,7 @@ def _statement(content: Shape) -> list[Table]:
         _table("Lines", ("team", "team_name", "job", "name", "user", "gpu_model", *_FIGURES), lines, content),
         _table("Users", ("team", "team_name", "user", "jobs", *_FIGURES), users, content),
         *_owners(content),
+        *_free(content),
         *_adjustments(content),
         *_comparison(content),
     ]
@@ -59,6 +60,7 @@ def _fleet(content: Shape) -> list[Table]:
         _table("Teams", ("line", "team", "team_name", "state", "gpu_model", *_FIGURES), teams + own, content),
         _table("GPU models", ("gpu_model", *_FIGURES), models, content),
         *_owners(content),
+        *_free(content),
         _table("Savings", ("team", "job", "name", "user", *_FIGURES), savings, content),
         *_adjustments(content),
         *_commitments(content),
@@ -75,6 +77,17 @@ def _owners(content: Shape) -> list[Table]:
         for name, (column, lines) in named.items()
         if lines
     ]
+
+
+def _free(content: Shape) -> list[Table]:
+    """The teams' parts of the free capacity, where it was spread: beside the total, not in it."""
+    found = content.get("free")
+    if found is None:
+        return []
+    teams = found["teams"] if "teams" in found else [content["team"] | found]
+    dollars = ("cost_usd", "free_usd", "with_free_usd")
+    rows = [(team["slug"], team["name"], found["way"], *(Decimal(team[name]) for name in dollars)) for team in teams]
+    return [_table("Free capacity", ("team", "team_name", "way", *dollars), rows, content)]
 
 
 def _adjustments(content: Shape) -> list[Table]:

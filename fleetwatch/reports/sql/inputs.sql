@@ -49,5 +49,16 @@ SELECT md5(concat_ws('/',
             AND (rate.valid_to IS NULL OR rate.valid_to > adjustment.start)
         WHERE adjustment.booked_at >= %(start)s
           AND adjustment.booked_at < %(end)s
+    ),
+    (
+        SELECT md5(COALESCE(string_agg((to_jsonb(region) - 'id')::text, ',' ORDER BY name, valid_from), ''))
+        FROM costs_region AS region
+        WHERE valid_from < %(end)s
+    ),
+    (
+        SELECT md5(COALESCE(string_agg(concat_ws(' ', node_id, quote_literal(region), GREATEST(valid_from, %(start)s), LEAST(valid_to, %(end)s)), ',' ORDER BY node_id, valid_from), ''))
+        FROM costs_nodeplace
+        WHERE valid_from < %(end)s
+          AND (valid_to IS NULL OR valid_to > %(start)s)
     )
 )) AS digest
