@@ -85,6 +85,6 @@ def test_a_service_that_waits_is_told_so_and_one_that_never_worked_is_idle(diagn
     accused = {cause for causes in by_pod.values() for cause in causes} - {"undetermined", "no_telemetry"}
     assert accused == {"bursty_service", "idle_held"}
     assert set(Finding.objects.filter(cause="bursty_service").values_list("job__key", flat=True)) == {
-        f"declared//genai-{pod}" for pod in (0, 1, 2, 3, 4, 5, 6, 7, 9, 10)
+        f"genai-{pod}" for pod in (0, 1, 2, 3, 4, 5, 6, 7, 9, 10)
     }
     assert CauseEntry.objects.filter(cause="bursty_service", high_ms__gt=0, low_ms__lt=F("high_ms")).exists()
