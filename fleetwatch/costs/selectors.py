@@ -10,20 +10,20 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import NamedTuple
 
 from django.db import connection
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import cuts, pricing
+from fleetwatch.costs import cuts, pricing, ranking
+from fleetwatch.costs.cells import Cell, summed
+from fleetwatch.costs.ranking import Place, Ranked, Wasters
 from fleetwatch.costs.totals import (
     EVERYTHING,
     NOBODY,
     UNALLOCATED,
     UNMAPPED,
     WHY,
-    ZERO,
     Bucket,
     Group,
     Scope,
@@ -34,7 +34,6 @@ from fleetwatch.costs.totals import (
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.inventory.services import SILENT_MS
 from fleetwatch.jobs.models import Job
-from fleetwatch.ledger.policy import STATES, TIERS
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.sql import read_statement
 
@@ -46,37 +45,44 @@ __all__ = [
     "Bucket",
     "Group",
     "Line",
+    "Ranked",
     "Scope",
     "Series",
     "SpendingNow",
     "Totals",
+    "Wasters",
     "covered",
     "dollars_over_time",
     "held_by_owner",
     "jobs_by_owner",
     "over_time_by",
+    "ranked",
     "spending_now",
     "totals",
     "totals_by",
+    "wasters",
     "without",
 ]
 
 OWNERS = ("team", "project", "cost_centre")  # whose a job's time is at a moment: attribution.py
 GROUPS = (*OWNERS, "user", "job", "node", "gpu", "gpu_model")
+RANKED = ("job", "gpu")  # of which there are so many that a page shows a few
 STEPS = ("hour", "day")
 
 # posting follows the agents by their flush and its own minute; a run that ended earlier is over
 CURRENT_RUN_MS = 600_000
 
 _SQL = Path(__file__).parent / "sql"
-_CELLS = read_statement(_SQL / "cells.sql")
+_SPANS = read_statement(_SQL / "spans.sql")
+_CELLS = _SPANS + read_statement(_SQL / "cells.sql")
+_PACKED = _SPANS + read_statement(_SQL / "packed_cells.sql")
 _SPENDING_NOW = read_statement(_SQL / "spending_now.sql")
 # an id that no row has: a name that nothing bears finds nothing, not everything
 _NO_ROW = -1
 _Parameters = dict[str, str | int | bool | datetime | list[str] | list[datetime] | None]
 _NO_LIMITS: _Parameters = dict.fromkeys(
     (
-        "node_id", "gpu_id", "gpu_model_id", "job_id", "user_name", "is_allocated", "has_gpu_model", "states",
+        "node_id", "node_ids", "gpu_id", "gpu_model_id", "job_id", "user_name", "is_allocated", "has_gpu_model", "states",
         "team_id", "has_team", "project", "cost_centre", "is_named",
     )
 )  # fmt: skip
@@ -85,29 +91,9 @@ _NO_LIMITS: _Parameters = dict.fromkeys(
 Line = tuple[str, str]  # key and label of a group
 
 
-class _Cell(NamedTuple):
-    """One row of cells.sql."""
-
-    bucket: datetime | None
-    key_id: int | None
-    key_text: str | None
-    is_held: bool
-    team_id: int | None
-    owner_text: str | None
-    is_named: bool | None
-    state: str
-    tier: str
-    is_busy_only: bool
-    usd_per_gpu_hour: Decimal | None
-    is_example: bool | None
-    gpu_ms: int
-    energy_j: float | None
-    energy_ms: int
-
-
 def totals(interval: Interval, *, scope: Scope = EVERYTHING) -> Totals:
     """GPU time and dollars of covered(interval)."""
-    return _sum(_cells(interval, scope=scope))
+    return summed(_cells(interval, scope=scope))
 
 
 def totals_by(interval: Interval, group_by: str, *, scope: Scope = EVERYTHING) -> list[Group]:
@@ -129,6 +115,55 @@ def totals_by(interval: Interval, group_by: str, *, scope: Scope = EVERYTHING) -
     return _groups(cells, label)
 
 
+def ranked(
+    interval: Interval,
+    group_by: str,
+    *,
+    size: int,
+    scope: Scope = EVERYTHING,
+    sort: str = ranking.WASTE,
+    start: int | Place = 0,
+    among: Collection[int] | None = None,
+) -> Ranked:
+    """`size` lines of totals_by(job or gpu) from that position or place in the order on; of these ids alone where some are given.
+
+    Raises ValueError for another group_by or sort.
+    """
+    if group_by not in RANKED or sort not in ranking.SORTS:
+        raise ValueError(f"can't rank {group_by!r} by {sort!r}; there is {', '.join(RANKED)} by {', '.join(ranking.SORTS)}")
+    told = _packed(interval, scope=scope, group_by=group_by)
+    if among is not None:
+        told = ranking.only(told, among)
+    return _ranked(ranking.cut(told, sort, start=start, size=size), group_by)
+
+
+def wasters(interval: Interval, size: int) -> Wasters:
+    """The teams, and the users and jobs that wasted most, and everything, in one look at the ledger."""
+    told = _packed(interval, scope=EVERYTHING, group_by="job", owner="team")
+    cells = ranking.whole(told)
+    held = ranking.held(told)
+    by_user, users = ranking.by_user(held)
+    return Wasters(
+        summed(cells),
+        [group for group in _groups(cells, _owner_labels("team", cells)) if group.key],
+        _named(ranking.cut(by_user, ranking.WASTE, start=0, size=size), {key: _user_line(user) for key, user in enumerate(users, 1)}),
+        _ranked(ranking.cut(held, ranking.WASTE, start=0, size=size), "job"),
+    )
+
+
+def _user_line(user: str) -> Line:
+    return (user, user) if user else (NOBODY, "no user")
+
+
+def _ranked(found: ranking.Cut, group_by: str) -> Ranked:
+    return _named(found, {ranking.NO_KEY: (UNALLOCATED, "unallocated")} | _names(group_by, found.keys))
+
+
+def _named(found: ranking.Cut, lines: dict[int, Line]) -> Ranked:
+    groups = [Group(*lines[key], summed(found.cells[key])) for key in found.keys]
+    return ranking.ranked(found, groups)
+
+
 def jobs_by_owner(interval: Interval, owner: str, *, scope: Scope = EVERYTHING) -> list[tuple[Group, Line]]:
     """Every job with the key and label of its team (project, cost centre); one that changed hands has a line for each.
 
@@ -136,7 +171,7 @@ def jobs_by_owner(interval: Interval, owner: str, *, scope: Scope = EVERYTHING) 
     """
     cells = _cells(interval, scope=scope, group_by="job", owner=owner)
     job_of, owner_of = _labels("job", cells), _owner_labels(owner, cells)
-    by_owner: dict[Line, list[_Cell]] = defaultdict(list)
+    by_owner: dict[Line, list[Cell]] = defaultdict(list)
     for cell in cells:
         by_owner[owner_of(cell)].append(cell)
     return [(group, line) for line, part in by_owner.items() for group in _groups(part, job_of)]
@@ -146,13 +181,13 @@ def held_by_owner(interval: Interval, owner: str) -> dict[int, dict[Line, tuple[
     """Job id -> key and label of its team (project, cost centre) -> GPU time and dollars: all of jobs_by_owner() that moves."""
     cells = [cell for cell in _cells(interval, scope=EVERYTHING, group_by="job", owner=owner) if cell.gpu_ms and cell.key_id is not None]
     line_of = _owner_labels(owner, cells)
-    held: dict[int, dict[Line, list[_Cell]]] = {}
+    held: dict[int, dict[Line, list[Cell]]] = {}
     for cell in cells:
         held.setdefault(cell.key_id or 0, {}).setdefault(line_of(cell), []).append(cell)
     return {job: {line: _amount(part) for line, part in lines.items()} for job, lines in held.items()}
 
 
-def _amount(cells: Sequence[_Cell]) -> tuple[int, Decimal]:
+def _amount(cells: Sequence[Cell]) -> tuple[int, Decimal]:
     priced = [(cell.gpu_ms, cell.usd_per_gpu_hour) for cell in cells if cell.usd_per_gpu_hour is not None]
     return sum(cell.gpu_ms for cell in cells), pricing.cost_usd(priced)
 
@@ -166,12 +201,12 @@ def dollars_over_time(interval: Interval, step: str, *, scope: Scope = EVERYTHIN
         raise ValueError(f"step is hour or day, not {step!r}")
     organisation_zone = zone()
     starts = cuts.steps(cuts.outward(interval, organisation_zone), step, organisation_zone)
-    parts: list[list[_Cell]] = [[] for _ in starts]
+    parts: list[list[Cell]] = [[] for _ in starts]
     for cell in _cells(interval, scope=scope, step=step):
         if cell.bucket is not None:
             # by order, not by equality: of a midnight that comes twice (clocks set back over it) Postgres names the second
             parts[bisect_right(starts, cell.bucket) - 1].append(cell)
-    return [Bucket(start, _sum(part)) for start, part in zip(starts, parts, strict=True)]
+    return [Bucket(start, summed(part)) for start, part in zip(starts, parts, strict=True)]
 
 
 def over_time_by(interval: Interval, group_by: str, step: str, *, scope: Scope = EVERYTHING) -> list[Series]:
@@ -183,12 +218,12 @@ def over_time_by(interval: Interval, group_by: str, step: str, *, scope: Scope =
     owner, key = (group_by, None) if group_by in OWNERS else (None, group_by)
     cells = _cells(interval, scope=scope, group_by=key, owner=owner, step=step)
     line_of = _owner_labels(group_by, cells) if owner else _labels(group_by, cells)
-    by_line: dict[Line, list[list[_Cell]]] = {}
+    by_line: dict[Line, list[list[Cell]]] = {}
     for cell in cells:
         if cell.bucket is not None:
             by_line.setdefault(line_of(cell), [[] for _ in starts])[bisect_right(starts, cell.bucket) - 1].append(cell)
     return [
-        Series(*line, [Bucket(start, _sum(part)) for start, part in zip(starts, parts, strict=True)])
+        Series(*line, [Bucket(start, summed(part)) for start, part in zip(starts, parts, strict=True)])
         for line, parts in sorted(by_line.items())
     ]
 
@@ -209,7 +244,23 @@ def spending_now(now: datetime) -> SpendingNow:
 
 def _cells(
     interval: Interval, *, scope: Scope, group_by: str | None = None, owner: str | None = None, step: str | None = None
-) -> list[_Cell]:
+) -> list[Cell]:
+    with connection.cursor() as cursor:
+        cursor.execute(_CELLS, _parameters(interval, scope, group_by=group_by, owner=owner, step=step))
+        return [Cell(*row) for row in cursor.fetchall()]
+
+
+def _packed(interval: Interval, *, scope: Scope, group_by: str, owner: str | None = None) -> ranking.Columns:
+    """The same cells of a group of which there are very many."""
+    wanted = _parameters(interval, scope, group_by=group_by, owner=owner) | {"with_users": owner is not None}
+    with connection.cursor() as cursor:
+        cursor.execute(_PACKED, wanted)
+        return ranking.columns(cursor.fetchall())
+
+
+def _parameters(
+    interval: Interval, scope: Scope, *, group_by: str | None = None, owner: str | None = None, step: str | None = None
+) -> _Parameters:
     organisation_zone = zone()
     whole = cuts.outward(interval, organisation_zone)
     days = cuts.days(whole, organisation_zone)
@@ -228,9 +279,7 @@ def _cells(
         # sums of days know neither the hour nor which GPU it was
         "use_sums": not by_gpu and step != "hour",
     }
-    with connection.cursor() as cursor:
-        cursor.execute(_CELLS, _NO_LIMITS | looked_at(scope) | wanted)
-        return [_Cell(*row) for row in cursor.fetchall()]
+    return _NO_LIMITS | looked_at(scope) | wanted
 
 
 def looked_at(scope: Scope) -> _Parameters:
@@ -269,20 +318,20 @@ def _id(model: type[Node | GPU | GPUModel | Team | Job], **name: str) -> int:
     return _NO_ROW if found is None else found
 
 
-def _groups(cells: Iterable[_Cell], line_of: Callable[[_Cell], Line]) -> list[Group]:
-    by_line: dict[Line, list[_Cell]] = defaultdict(list)
+def _groups(cells: Iterable[Cell], line_of: Callable[[Cell], Line]) -> list[Group]:
+    by_line: dict[Line, list[Cell]] = defaultdict(list)
     for cell in cells:
         by_line[line_of(cell)].append(cell)
-    groups = [Group(*line, _sum(part)) for line, part in by_line.items()]
+    groups = [Group(*line, summed(part)) for line, part in by_line.items()]
     return sorted(groups, key=lambda group: (-group.totals.wasted_usd, -group.totals.cost_usd, -group.totals.wasted_ms, group.key))
 
 
-def _owner_labels(owner: str, cells: Iterable[_Cell]) -> Callable[[_Cell], Line]:
+def _owner_labels(owner: str, cells: Iterable[Cell]) -> Callable[[Cell], Line]:
     """What gives a cell's team, project or cost centre; where it has none, why."""
     ids = {cell.team_id for cell in cells if cell.team_id is not None}
     teams = {pk: (slug, name or slug) for pk, slug, name in Team.objects.filter(pk__in=ids).values_list("pk", "slug", "name")}
 
-    def line_of(cell: _Cell) -> Line:
+    def line_of(cell: Cell) -> Line:
         if not cell.is_held:
             return (UNALLOCATED, "unallocated")
         if cell.team_id is not None:
@@ -298,11 +347,11 @@ def without(owner: str, *, is_named: bool) -> Line:
     return (key, f"no {owner.replace('_', ' ')}: {WHY[key]}")
 
 
-def _labels(group_by: str, cells: Iterable[_Cell]) -> Callable[[_Cell], Line]:
+def _labels(group_by: str, cells: Iterable[Cell]) -> Callable[[Cell], Line]:
     """What gives a cell's line."""
     names = _names(group_by, {cell.key_id for cell in cells if cell.key_id is not None})
 
-    def line_of(cell: _Cell) -> Line:
+    def line_of(cell: Cell) -> Line:
         if not cell.is_held:
             return (UNALLOCATED, "unallocated")
         if cell.key_id is not None:
@@ -327,48 +376,3 @@ def _names(group_by: str, ids: Collection[int]) -> dict[int, Line]:
         case "gpu_model":
             return {pk: (name, name) for pk, name in GPUModel.objects.filter(pk__in=ids).values_list("pk", "name")}
     return {}
-
-
-def _sum(cells: Iterable[_Cell]) -> Totals:
-    """The totals of cells: each dollar figure is divided once, from its own exact sum."""
-    # one pass: a month has tens of thousands of jobs of a few cells each
-    state_ms, tier_ms = dict.fromkeys(STATES, 0), dict.fromkeys(TIERS, 0)
-    state_usd, tier_usd = dict.fromkeys(STATES, ZERO), dict.fromkeys(TIERS, ZERO)  # x ms
-    capacity_ms = unpriced_ms = energy_ms = busy_only_ms = 0
-    total_usd, busy_only_usd, has_example_rates = ZERO, ZERO, False
-    energy_j: float | None = None
-    add, multiply = pricing.EXACT.add, pricing.EXACT.multiply
-    for cell in cells:
-        gpu_ms, rate = cell.gpu_ms, cell.usd_per_gpu_hour
-        capacity_ms += gpu_ms
-        energy_ms += cell.energy_ms
-        usd_ms = ZERO if rate is None else multiply(Decimal(gpu_ms), rate)
-        total_usd = add(total_usd, usd_ms)
-        if cell.state in state_ms:
-            state_ms[cell.state] += gpu_ms
-            state_usd[cell.state] = add(state_usd[cell.state], usd_ms)
-        if cell.tier in tier_ms:
-            tier_ms[cell.tier] += gpu_ms
-            tier_usd[cell.tier] = add(tier_usd[cell.tier], usd_ms)
-        if rate is None:
-            unpriced_ms += gpu_ms
-        if cell.is_busy_only:
-            busy_only_ms += gpu_ms
-            busy_only_usd = add(busy_only_usd, usd_ms)
-        if cell.energy_j is not None and gpu_ms:
-            energy_j = (energy_j or 0.0) + cell.energy_j
-        has_example_rates = has_example_rates or bool(cell.is_example and gpu_ms)
-    return Totals(
-        capacity_ms=capacity_ms,
-        states=state_ms,
-        cost_usd=pricing.divided(total_usd),
-        cost_by_state={state: pricing.divided(usd_ms) for state, usd_ms in state_usd.items()},
-        waste_ms=tier_ms,
-        waste_usd={tier: pricing.divided(usd_ms) for tier, usd_ms in tier_usd.items()},
-        unpriced_ms=unpriced_ms,
-        has_example_rates=has_example_rates,
-        energy_j=energy_j,
-        energy_ms=energy_ms,
-        busy_only_ms=busy_only_ms,
-        busy_only_usd=pricing.divided(busy_only_usd),
-    )
