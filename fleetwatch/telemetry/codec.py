@@ -49,8 +49,8 @@ _PROBE = 32
 _BLOCKS, _BLOCK = 8, 64
 # Bytes of the smallest whole number of numpy that has so many bytes.
 _WORD = (1, 1, 2, 4, 4, 8, 8, 8, 8)
-# Bytes by which a sample must be smaller as differences, which take longer to read.
-_WORTHWHILE = 24
+# Bytes per value by which a sample must be smaller as differences, which take longer to read.
+_WORTHWHILE = 0.05
 # Values that are worked on together: as many columns as the processor's cache holds.
 _CELLS = 2**17
 _NEGATIVE_ZERO = np.int64(-(2**63))
@@ -255,7 +255,8 @@ def _divided(counts: Words, rows: NDArray[np.intp]) -> list[int]:
 def _suited(sample: Words) -> list[int]:
     """PLAIN or DELTA for each row of the sample: differences, slower to read, where they are clearly smaller."""
     levels, steps = _sizes(sample), _sizes(_zigzag_steps(sample))
-    return [DELTA if step + _WORTHWHILE < level else PLAIN for step, level in zip(steps, levels, strict=True)]
+    worthwhile = _WORTHWHILE * sample.shape[1] * sample.shape[2]
+    return [DELTA if step + worthwhile < level else PLAIN for step, level in zip(steps, levels, strict=True)]
 
 
 def _sizes(sample: Words) -> list[int]:
