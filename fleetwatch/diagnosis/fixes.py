@@ -1,6 +1,6 @@
 """Reads of realised savings: the top fixes of a period, and what they saved in sum."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -8,7 +8,7 @@ from pathlib import Path
 from django.db import connection
 
 from fleetwatch.costs import pricing
-from fleetwatch.diagnosis.caused import NO_SAVING, ZERO, Saving
+from fleetwatch.diagnosis.caused import ZERO, Saving
 from fleetwatch.diagnosis.models import Fix
 from fleetwatch.diagnosis.realised import Outcome
 from fleetwatch.lib.intervals import Interval
@@ -42,16 +42,21 @@ def top_fixes(interval: Interval) -> list[Realised]:
     return sorted((Realised(fix, _saving(fix, rates.get(fix.pk))) for fix in fixes), key=_rank)
 
 
-def realised(several: Iterable[Realised]) -> Saving:
+def realised(several: Sequence[Realised]) -> Saving:
     """What they saved in sum: kept apart from what is potential and what is accepted."""
-    total = NO_SAVING
-    for one in several:
-        total += one.saving
-    return total
+    each = [one.saving for one in several]
+    return Saving(
+        sum(one.low_ms for one in each),
+        sum(one.high_ms for one in each),
+        sum((one.low_usd for one in each), ZERO),
+        sum((one.high_usd for one in each), ZERO),
+    )
 
 
 def _rank(one: Realised) -> tuple[bool, Decimal, int, float, int]:
-    return (one.fix.outcome != Outcome.IMPROVED, -one.saving.middle_usd, -one.saving.high_ms, -(one.effect or 0.0), one.fix.pk)
+    saving = one.saving
+    is_unproven = one.fix.outcome != Outcome.IMPROVED
+    return (is_unproven, -(saving.low_usd + saving.high_usd), -saving.high_ms, -(one.effect or 0.0), one.fix.pk)
 
 
 def _saving(fix: Fix, rate: tuple[Decimal, int] | None) -> Saving:

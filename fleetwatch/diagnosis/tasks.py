@@ -3,20 +3,17 @@
 from celery import shared_task
 from django.utils import timezone
 
-from fleetwatch.diagnosis import fixing, services, sums
+from fleetwatch.diagnosis import fixing, services
 from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.operations.services import record_run
 
 HOURS_PER_RUN = 12_000  # 500 nodes x 24 hours
-DAYS_PER_RUN = 2_000  # of nodes
 
 
 @shared_task(ignore_result=True)
 def diagnose() -> None:
     with advisory_lock("diagnosis.diagnose") as held, record_run("diagnosis.diagnose") as did:
         did.update(services.diagnose(timezone.now(), HOURS_PER_RUN) if held else {"skipped": 1})
-        if held:
-            did["days"] = sums.sum_days(timezone.now(), DAYS_PER_RUN)
 
 
 @shared_task(ignore_result=True)

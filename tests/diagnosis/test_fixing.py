@@ -8,7 +8,7 @@ import pytest
 from fleetwatch.diagnosis import fixes, fixing
 from fleetwatch.diagnosis.models import CauseDay, Finding, Fix
 from fleetwatch.inventory.models import GPU
-from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.lib.intervals import Interval, to_ms
 from tests.costs.factories import a_gpu, a_rate
 
@@ -33,6 +33,7 @@ def a_run(gpu: GPU, day: int, told: tuple[float, float, str], **facts) -> Job:
     begins = to_ms(START + day * DAY)
     facts = {"user": "ann", "name": "train", "start_ms": begins, "end_ms": begins + 12 * HOUR} | facts
     job, _ = Job.objects.get_or_create(key=facts.pop("key", f"slurm/della/{facts['name']}-{day}"), defaults=facts)
+    Allocation.objects.get_or_create(gpu=gpu, job=job, source="slurm")
     nothing = dict.fromkeys(("idle_certain_ms", "idle_probable_ms", "stalled_potential_ms", "underused_ms", "low_ms", "high_ms"), 0)
     CauseDay.objects.create(
         node=gpu.node, gpu=gpu, job=job, day=(START + day * DAY).date(), cause=cause, confidence=2, held_ms=hours * HOUR,

@@ -8,7 +8,6 @@ WITH part AS (
         job.name,
         CASE WHEN job.kind = 'service' THEN day_sum.day END AS run_day,
         day_sum.day,
-        day_sum.gpu_id,
         day_sum.cause,
         CASE WHEN job.kind <> 'service' THEN job.start_ms END AS start_ms,
         CASE WHEN job.kind <> 'service' THEN job.end_ms END AS end_ms,
@@ -26,18 +25,24 @@ run AS (
     SELECT
         job_id,
         run_day,
-        count(DISTINCT gpu_id) AS gpus,
         -- a job of which no scheduler told when it ran: the days in which it held something
         COALESCE(min(start_ms), (extract(epoch FROM min(day)::timestamp) * 1000)::bigint) AS start_ms,
         COALESCE(min(end_ms), (extract(epoch FROM (max(day) + 1)::timestamp) * 1000)::bigint) AS end_ms,
         run_day IS NULL AND min(end_ms) IS NULL AND max(day) >= %(today)s - 2 AS may_go_on
     FROM part
     GROUP BY job_id, run_day
+),
+-- a day's sums know GPUs of one price only together: how many a job holds its allocations say
+size AS (
+    SELECT job_id, count(DISTINCT gpu_id) AS gpus
+    FROM jobs_allocation
+    WHERE job_id IN (SELECT job_id FROM run WHERE run_day IS NULL)
+    GROUP BY job_id
 )
 SELECT
     part."user",
     part.name,
-    CASE WHEN part.run_day IS NULL THEN run.gpus END AS gpus,
+    size.gpus,
     part.job_id,
     part.run_day,
     run.start_ms,
@@ -47,7 +52,8 @@ SELECT
     sum(part.wasted_ms)::bigint AS wasted_ms
 FROM part
 JOIN run ON run.job_id = part.job_id AND run.run_day IS NOT DISTINCT FROM part.run_day
+LEFT JOIN size ON size.job_id = part.job_id
 WHERE NOT run.may_go_on
   AND run.start_ms >= extract(epoch FROM %(since)s::timestamp) * 1000
   AND run.end_ms <= extract(epoch FROM %(today)s::timestamp) * 1000
-GROUP BY part."user", part.name, part.job_id, part.run_day, run.gpus, run.start_ms, run.end_ms, part.cause
+GROUP BY part."user", part.name, part.job_id, part.run_day, size.gpus, run.start_ms, run.end_ms, part.cause
