@@ -55,7 +55,7 @@ app.conf.update(
         "costs.sum_recent_days": {"task": "fleetwatch.costs.tasks.sum_recent_days", "schedule": 60.0, "options": {"expires": 60}},
         "costs.sum_all_days": {"task": "fleetwatch.costs.tasks.sum_all_days", "schedule": 3600.0},
         "budgets.refresh": {"task": "fleetwatch.budgets.tasks.refresh", "schedule": 300.0, "options": {"expires": 300}},
-        "diagnosis.diagnose": {"task": "fleetwatch.diagnosis.tasks.diagnose", "schedule": 300.0, "options": {"expires": 300}},
+        "diagnosis.diagnose": {"task": "fleetwatch.diagnosis.tasks.diagnose", "schedule": 60.0, "options": {"expires": 60}},
         "diagnosis.forget_cells": {"task": "fleetwatch.diagnosis.tasks.forget_cells", "schedule": 3600.0},
         "diagnosis.measure_fixes": {"task": "fleetwatch.diagnosis.tasks.measure_fixes", "schedule": 6 * 3600.0},
         "alerts.evaluate": {"task": "fleetwatch.alerts.tasks.evaluate", "schedule": 60.0, "options": {"expires": 120}},

@@ -1,5 +1,5 @@
 -- One row: a clock hour of a node whose ledger changed since its causes were written; newest days first.
--- In:  since (date: older hours are final), limit.
+-- In:  since (date: older hours are final), before (timestamp without zone, UTC: hours that begin then or later wait), limit.
 -- Again: safe, it only reads.
 SELECT
     posted.node_id,
@@ -11,6 +11,7 @@ CROSS JOIN LATERAL unnest(posted.versions) WITH ORDINALITY AS hour (version, pla
 LEFT JOIN diagnosis_diagnosedday AS diagnosed
     ON diagnosed.node_id = posted.node_id AND diagnosed.day = posted.day
 WHERE posted.day >= %(since)s
+  AND posted.day + (hour.place - 1) * interval '1 hour' < %(before)s
   AND hour.version > 0
   AND hour.version IS DISTINCT FROM diagnosed.versions[hour.place]
 ORDER BY posted.day DESC, posted.node_id, hour.place
