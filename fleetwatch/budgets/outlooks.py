@@ -17,7 +17,8 @@ from fleetwatch.lib.intervals import Interval
 
 KINDS = ("fleet", "team")
 TOLD_DAYS = (1, 7, 14, 28)  # ahead: the errors that are shown
-NO_HISTORY = "Nothing was spent on a day that is over: there is nothing to go by yet."
+NO_HISTORY = "Nothing is known of a day with dollars in the last four weeks: there is nothing to go by yet."
+NEWEST_DAYS = len(forecast.LEVEL_WEIGHTS) * forecast.WEEK  # that make the level: none of them known is no level, not one of 0
 NEW = "Under two weeks of history: the range is a guess."
 SHIFTED = "Spending moved: the level is that of the last 7 days."
 
@@ -80,6 +81,8 @@ def _of_kind(kind: str, now: datetime, is_whole: bool) -> list[Outlook]:
     if not kept.days:
         return []
     usd = kept.usd["cost"]
+    if not np.isfinite(usd[:, -NEWEST_DAYS:]).any():
+        return []
     first = forecast.first_days(np.nansum(usd, axis=2))
     rhythm, trial = forecast.rhythm(usd, kept.hours), forecast.backtest(usd, kept.hours)
     origin, days = kept.days[-1].end, len(kept.days)

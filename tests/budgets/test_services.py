@@ -159,6 +159,17 @@ def test_a_team_that_began_today_has_no_forecast_and_says_why():
     ]
 
 
+@pytest.mark.parametrize(("days_ago", "forecasts"), [(28, 2), (29, 0)])
+def test_after_four_weeks_of_which_nothing_is_known_nothing_is_expected_and_not_nothing(days_ago, forecasts):
+    kept(50)
+    SpendDay.objects.filter(start__gt=MIDNIGHT - days_ago * DAY).delete()
+
+    assert outlooks.make(NOW, is_whole=True) == {"forecasts": forecasts}
+    assert selectors.line(None, NOW).reason == ("" if forecasts else outlooks.NO_HISTORY)
+    if forecasts:
+        assert selectors.line(None, NOW).end.end.expected_usd == pytest.approx(10.5 * 48)
+
+
 def test_an_empty_ledger_is_a_fleet_that_spent_nothing():
     assert services.refresh(NOW) == {"days": 0, "left": 0, "forecasts": 0}
     assert [(line.label, line.spent_usd) for line in selectors.lines(NOW)] == [("Whole fleet", 0)]
