@@ -124,7 +124,8 @@ def _resampled(runs: Sequence[Run], seed: int) -> Floats:
 
 def _useful(means: Floats) -> Floats:
     held, wasted = means
-    return 1 - wasted / held
+    result: Floats = 1 - wasted / held
+    return result
 
 
 def _saved_per_run(old: Floats, new: Floats) -> Floats:
