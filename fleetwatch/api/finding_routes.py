@@ -17,7 +17,7 @@ from fleetwatch.api.period import RequestError, asked
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.totals import Scope
 from fleetwatch.diagnosis import advice, deciding, evidence, recurring, selectors
-from fleetwatch.diagnosis.caused import Caused, Saving
+from fleetwatch.diagnosis.caused import Caused, Saving, total
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.deciding import Decision, DecisionError
 from fleetwatch.diagnosis.models import Finding
@@ -167,8 +167,8 @@ def findings(request: HttpRequest, period: Query[schemas.PeriodQuery], which: Qu
     page, following = wanted.page(lines, paging.limit)
     rows = [finding_row(line) for line in selectors.with_jobs(page, before=wanted.interval.end)]
     sums = {
-        "potential": savings(selectors.total(line.caused for line in every if line.status in ("open", "snoozed"))),
-        "accepted": savings(selectors.total(line.caused for line in every if line.status == "accepted")),
+        "potential": savings(total(line.caused for line in every if line.status in ("open", "snoozed"))),
+        "accepted": savings(total(line.caused for line in every if line.status == "accepted")),
     }
     return wanted.echo() | sums | {"rows": rows, "next_cursor": following}
 
@@ -214,7 +214,7 @@ def _detail(request: HttpRequest, found: Finding) -> Answer:
     wanted, now = asked(request), timezone.now()
     line = selectors.line_of(found, wanted.interval, now=now)
     seen = evidence.evidence_of(found)
-    facts = seen.facts if seen else evidence.facts_of(found.job, None, gpus=max(line.caused.gpus, 1), affected_gpus=line.caused.gpus)
+    facts = seen.facts if seen else evidence.facts_of(found.job, None, gpus=max(line.gpus, 1), affected_gpus=line.gpus)
     told = advice.advise(found.cause, facts)
     ahead = recurring.projection(found.job, found.cause, now=now)
     known = selectors.precision().get(found.cause)
@@ -269,6 +269,7 @@ def finding_row(line: selectors.Line) -> Answer:
         "team": _team(job),
         "first_at": from_ms(found.first_ms),
         "last_at": from_ms(found.last_ms),
+        "gpus": line.gpus,
         **_figures(caused),
     }
 
@@ -280,7 +281,6 @@ def _team(job: Job) -> str | None:
 def _figures(caused: Caused) -> Answer:
     tier_ms, tier_usd = caused.tier_ms, caused.tier_usd
     return {
-        "gpus": caused.gpus,
         "affected_gpu_hours": caused.held_ms / HOUR_MS,
         "wasted_gpu_hours": caused.wasted_ms / HOUR_MS,
         "wasted_usd": float(usd(caused.wasted_usd)),

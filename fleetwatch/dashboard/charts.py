@@ -163,14 +163,18 @@ def _finding(params: Params, period: Period) -> Chart:
         for column in columns
         if any(value is not None for value in told.columns[column]) and (scale := _scale(column, seen.gpu))
     ]
-    starts = [from_ms(at_ms).astimezone(period.zone) for at_ms in told.start_ms]
+    starts = [_local(at_ms, period) for at_ms in told.start_ms]
     marked = marks.marks(told.start_ms, step_s * 1000, told.columns)
-    shades = [(*(from_ms(ms).astimezone(period.zone) for ms in (mark.start_ms, mark.end_ms)), MARKED[mark.kind][1]) for mark in marked]
+    shades = [(_local(mark.start_ms, period), _local(mark.end_ms, period), MARKED[mark.kind][1]) for mark in marked]
     words = [next((MARKED[mark.kind][0] for mark in marked if mark.start_ms <= ms < mark.end_ms), "") for ms in told.start_ms]
     rows = [[_text(start), *(line.values[index] for line in lines), words[index]] for index, start in enumerate(starts)]
     figure = figures.shaded(figures.series(starts, lines, y_format=".0%", top=1.0), shades)
     heads = [f"Start ({period.zone})", *(line.name for line in lines), "Marked"]
     return Chart(f"{title(found.cause)}, as it was measured", figure, heads, rows)
+
+
+def _local(at_ms: int, period: Period) -> datetime:
+    return from_ms(at_ms).astimezone(period.zone)
 
 
 def _scale(column: str, gpu: GPU) -> float:

@@ -1,12 +1,16 @@
 """What causes took, in GPU time and dollars: what selectors of diagnosis give back. Pure."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import TypeVar
 
-from fleetwatch.costs.totals import HEADLINE_TIERS, Totals
+from fleetwatch.costs import pricing
+from fleetwatch.costs.totals import Totals
 from fleetwatch.ledger.policy import STATES, TIERS
 
 ZERO = Decimal(0)
+Value = TypeVar("Value", int, Decimal)
 # column of a cause -> state and waste tier of the ledger
 WASTE = {
     "idle_certain": ("idle", "certain"),
@@ -27,13 +31,11 @@ class Saving:
     high_usd: Decimal
 
     def __add__(self, other: "Saving") -> "Saving":
-        return Saving(
-            self.low_ms + other.low_ms, self.high_ms + other.high_ms, self.low_usd + other.low_usd, self.high_usd + other.high_usd
-        )
+        low, high = self.low_usd + other.low_usd, self.high_usd + other.high_usd
+        return Saving(self.low_ms + other.low_ms, self.high_ms + other.high_ms, low, high)
 
     @property
     def middle_usd(self) -> Decimal:
-        """Of the interval: by this findings are ranked."""
         return (self.low_usd + self.high_usd) / 2
 
 
@@ -42,57 +44,87 @@ NO_SAVING = Saving(0, 0, ZERO, ZERO)
 
 @dataclass(frozen=True, slots=True)
 class Caused:
-    """A cause's GPU time, of one job or of all. `held_ms` is what was affected; the columns of WASTE are what of it was wasted."""
+    """A cause's GPU time, of one job or of all: what was affected (held), what of it was wasted, and what could have been saved.
+
+    Dollars stand as milliseconds x dollars per GPU-hour and are divided when they are asked for: a month has many rows, a page few.
+    """
 
     job_id: int | None
     cause: str
     confidence: int  # 0 to 3: the surest of its cells
-    gpus: int
     held_ms: int
-    held_usd: Decimal
-    ms: dict[str, int]
-    usd: dict[str, Decimal]
-    saving: Saving
+    ms: Sequence[int]  # by WASTE
+    low_ms: int
+    high_ms: int
+    held_usd_ms: Decimal
+    usd_ms: Sequence[Decimal]  # by WASTE
+    low_usd_ms: Decimal
+    high_usd_ms: Decimal
     unpriced_ms: int  # wasted time without a rate: in no dollar figure
     has_example_rates: bool
 
     @property
+    def saving(self) -> Saving:
+        return total([self])
+
+    @property
+    def worth(self) -> Decimal:
+        """The middle of what could be saved, twice, in dollars x milliseconds: by this findings are ranked."""
+        return self.low_usd_ms + self.high_usd_ms
+
+    @property
     def wasted_ms(self) -> int:
         """Idle, stalled and underused, whatever their tier."""
-        return sum(self.ms.values())
+        return sum(self.ms)
 
     @property
     def wasted_usd(self) -> Decimal:
-        return sum(self.usd.values(), ZERO)
+        return pricing.divided(sum(self.usd_ms, ZERO))
 
     @property
     def tier_ms(self) -> dict[str, int]:
         """Wasted time by tier; certain and probable are the headline, potential stands apart."""
-        return {tier: sum(self.ms[name] for name, label in WASTE.items() if label[1] == tier) for tier in TIERS}
+        return {tier: sum(self._of(self.ms, 1, tier)) for tier in TIERS}
 
     @property
     def tier_usd(self) -> dict[str, Decimal]:
-        return {tier: sum((self.usd[name] for name, label in WASTE.items() if label[1] == tier), ZERO) for tier in TIERS}
-
-    @property
-    def headline_usd(self) -> Decimal:
-        return sum((self.tier_usd[tier] for tier in HEADLINE_TIERS), ZERO)
+        return {tier: pricing.divided(sum(self._of(self.usd_ms, 1, tier), ZERO)) for tier in TIERS}
 
     @property
     def totals(self) -> Totals:
         """As a line of a breakdown of idle, stalled and underused time."""
-        by_state = {state: [name for name, label in WASTE.items() if label[0] == state] for state in STATES}
         return Totals(
             capacity_ms=self.wasted_ms,
-            states={state: sum(self.ms[name] for name in names) for state, names in by_state.items()},
+            states={state: sum(self._of(self.ms, 0, state)) for state in STATES},
             cost_usd=self.wasted_usd,
-            cost_by_state={state: sum((self.usd[name] for name in names), ZERO) for state, names in by_state.items()},
+            cost_by_state={state: pricing.divided(sum(self._of(self.usd_ms, 0, state), ZERO)) for state in STATES},
             waste_ms=self.tier_ms,
             waste_usd=self.tier_usd,
             unpriced_ms=self.unpriced_ms,
             has_example_rates=self.has_example_rates,
             energy_j=None,
         )
+
+    @staticmethod
+    def _of(values: Sequence[Value], place: int, name: str) -> list[Value]:
+        """Those whose state (place 0) or tier (1) is that one."""
+        return [value for value, label in zip(values, WASTE.values(), strict=True) if label[place] == name]
+
+
+def nothing(job_id: int, cause: str) -> Caused:
+    """A cause without any time."""
+    none = [ZERO] * len(WASTE)
+    return Caused(job_id, cause, 0, 0, [0] * len(WASTE), 0, 0, ZERO, none, ZERO, ZERO, 0, False)
+
+
+def total(several: Iterable[Caused]) -> Saving:
+    """The sum of savings; never more than what was wasted, for each is one cause's of its own time."""
+    low_ms = high_ms = 0
+    low_usd_ms = high_usd_ms = ZERO
+    for one in several:
+        low_ms, high_ms = low_ms + one.low_ms, high_ms + one.high_ms
+        low_usd_ms, high_usd_ms = low_usd_ms + one.low_usd_ms, high_usd_ms + one.high_usd_ms
+    return Saving(low_ms, high_ms, pricing.divided(low_usd_ms), pricing.divided(high_usd_ms))
 
 
 def rest(whole: Totals, parts: list[Totals]) -> Totals:

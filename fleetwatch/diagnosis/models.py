@@ -25,6 +25,7 @@ class DiagnosedDay(models.Model):
     day = models.DateField()
     versions = ArrayField(models.BigIntegerField(), size=HOURS)
     is_summed = models.BooleanField(default=False, db_default=False, help_text="whether its CauseDays say what its CauseEntries say")
+    alike = models.CharField(max_length=32, blank=True, default="", db_default="", help_text="digest of the GPUs that were summed as one")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["node", "day"], name="one_diagnosed_row_per_node_and_day")]
@@ -66,10 +67,10 @@ class CauseEntry(models.Model):
 
 
 class CauseDay(models.Model):
-    """CauseEntries of one GPU, job and cause summed over a UTC day: what a month of findings is read from (sums.py)."""
+    """CauseEntries of one job and cause summed over a UTC day and GPUs of one price: what a month of findings is read from (sums.py)."""
 
     node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False)
-    gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, related_name="+")
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, related_name="+", help_text="stands for all of its price")
     day = models.DateField()
     job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="+")
     cause = models.CharField(max_length=32)

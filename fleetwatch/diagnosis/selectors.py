@@ -4,24 +4,27 @@ Figures are sums of causes over the cuts of the ledger that the interval touches
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
 from django.db import connection
+from django.db.models import Count, F, Max, Sum
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import cuts, pricing
+from fleetwatch.costs import cuts
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.totals import EVERYTHING, UNALLOCATED, Group, Scope
-from fleetwatch.diagnosis.caused import NO_SAVING, WASTE, ZERO, Caused, Saving, rest
+from fleetwatch.diagnosis.caused import WASTE, ZERO, Caused, Saving, nothing, rest, total
 from fleetwatch.diagnosis.causes import title
-from fleetwatch.diagnosis.models import Finding, Said
+from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
 from fleetwatch.diagnosis.store import UNFIT
 from fleetwatch.diagnosis.verdicts import NUMBER, UNDETERMINED
 from fleetwatch.jobs.models import Job
@@ -52,6 +55,7 @@ class Line:
     finding: Finding
     caused: Caused
     status: str
+    gpus: int = 0  # affected ever; counted by with_jobs()
 
     @property
     def job(self) -> Job:
@@ -109,9 +113,15 @@ def _caused_states(scope: Scope) -> Scope:
 
 
 def causes(
-    interval: Interval, *, scope: Scope = EVERYTHING, by_job: bool = False, is_current: bool = False, cause: str | None = None
+    interval: Interval,
+    *,
+    scope: Scope = EVERYTHING,
+    by_job: bool = False,
+    is_current: bool = False,
+    is_saving: bool = False,
+    cause: str | None = None,
 ) -> list[Caused]:
-    """A line per cause (and job). `is_current`: only hours whose ledger is still the one that was diagnosed."""
+    """A line per cause (and job). `is_current`: of hours whose ledger is still the one that was diagnosed; `is_saving`: that could save."""
     whole = cuts.outward(interval, zone())
     owners = (scope.team, scope.project, scope.cost_centre)
     first, last = whole.start.astimezone(UTC).date(), (whole.end - timedelta(microseconds=1)).astimezone(UTC).date()
@@ -122,6 +132,7 @@ def causes(
         "by_job": by_job,
         "by_owner": any(name is not None for name in owners),
         "is_current": is_current,
+        "is_saving": is_saving,
         "cause": cause,
     }
     limits = {name: value for name, value in costs.looked_at(scope).items() if name in _NO_LIMITS}
@@ -132,39 +143,21 @@ def causes(
         return [_caused(*row) for row in cursor.fetchall()]
 
 
-def _caused(job_id: int | None, cause: str, confidence: int, gpus: int, held_ms: int, *rest_of_row: Any) -> Caused:
-    ms, (low_ms, high_ms) = rest_of_row[:5], rest_of_row[5:7]
-    held, *usd, low, high = (ZERO if part is None else pricing.divided(part) for part in rest_of_row[7:15])
-    return Caused(
-        job_id=job_id,
-        cause=cause,
-        confidence=confidence,
-        gpus=gpus,
-        held_ms=held_ms,
-        held_usd=held,
-        ms=dict(zip(WASTE, ms, strict=True)),
-        usd=dict(zip(WASTE, usd, strict=True)),
-        saving=Saving(low_ms, high_ms, low, high),
-        unpriced_ms=rest_of_row[15],
-        has_example_rates=rest_of_row[16],
-    )
+def _caused(job_id: int | None, cause: str, confidence: int, held_ms: int, *row: Any) -> Caused:
+    wasted = len(WASTE)
+    ms, (low_ms, high_ms) = row[:wasted], row[wasted : wasted + 2]
+    held, *usd, low, high = (ZERO if part is None else part for part in row[wasted + 2 : 2 * wasted + 5])
+    return Caused(job_id, cause, confidence, held_ms, ms, low_ms, high_ms, held, usd, low, high, *row[2 * wasted + 5 :])
 
 
 def findings(interval: Interval, *, now: datetime, scope: Scope = EVERYTHING, cause: str | None = None) -> list[Line]:
     """Every finding with time in the period, the largest possible saving in dollars first (the middle of its range)."""
-    by_finding = {
-        (one.job_id, one.cause): one
-        for one in causes(interval, scope=scope, by_job=True, cause=cause)
-        if one.saving.high_ms > 0 and one.cause not in UNFIT
-    }
     known = Finding.objects.filter(last_ms__gt=interval.start_ms - 3_600_000, first_ms__lt=interval.end_ms + 3_600_000)
     if cause is not None:
         known = known.filter(cause=cause)
-    lines = [
-        Line(found, by_finding[found.job_id, found.cause], status(found, now))
-        for found in known.iterator(chunk_size=5000)
-        if (found.job_id, found.cause) in by_finding
-    ]
+    by_key = {(found.job_id, found.cause): found for found in known}
+    told = causes(interval, scope=scope, by_job=True, is_saving=True, cause=cause)
+    lines = [Line(found, one, status(found, now)) for one in told if (found := by_key.get((one.job_id or 0, one.cause))) is not None]
     return sorted(lines, key=rank)
 
 
@@ -176,7 +169,7 @@ def assigned(lines: Iterable[Line], name: str) -> list[Line]:
 
 def rank(line: Line) -> tuple[Decimal, int, int]:
     """Most recoverable dollars first; of the same, most recoverable time."""
-    return -line.caused.saving.middle_usd, -line.caused.saving.high_ms, line.finding.pk
+    return -line.caused.worth, -line.caused.high_ms, line.finding.pk
 
 
 def with_jobs(lines: Iterable[Line], *, before: datetime) -> list[Line]:
@@ -185,17 +178,24 @@ def with_jobs(lines: Iterable[Line], *, before: datetime) -> list[Line]:
     jobs = Job.objects.select_related("team").in_bulk({line.finding.job_id for line in told})
     into_teams(jobs.values(), before=before)
     people = User.objects.in_bulk({line.finding.assignee_id for line in told if line.finding.assignee_id})
+    gpus = _gpus(told)
     for line in told:
         line.finding.job = jobs[line.finding.job_id]
         line.finding.assignee = people.get(line.finding.assignee_id)
-    return told
+    return [replace(line, gpus=gpus[line.finding.job_id, line.finding.cause]) for line in told]
+
+
+def _gpus(lines: Collection[Line]) -> Counter[tuple[int, str]]:
+    """How many GPUs each finding affected, by job and cause."""
+    rows = CauseEntry.objects.filter(job__in={line.finding.job_id for line in lines}, cause__in={line.finding.cause for line in lines})
+    counted = rows.values_list("job_id", "cause").annotate(gpus=Count("gpu", distinct=True)).order_by()
+    return Counter({(job_id, cause): gpus for job_id, cause, gpus in counted})
 
 
 def line_of(finding: Finding, interval: Interval, *, now: datetime) -> Line:
     """One finding in the period, with zeros where it has no time in it."""
     found = causes(interval, scope=Scope(job=finding.job.key), by_job=True, cause=finding.cause)
-    nothing = Caused(finding.job_id, finding.cause, 0, 0, 0, ZERO, dict.fromkeys(WASTE, 0), dict.fromkeys(WASTE, ZERO), NO_SAVING, 0, False)
-    return Line(finding, found[0] if found else nothing, status(finding, now))
+    return Line(finding, found[0] if found else nothing(finding.job_id, finding.cause), status(finding, now))
 
 
 def status(finding: Finding, now: datetime) -> str:
@@ -205,22 +205,34 @@ def status(finding: Finding, now: datetime) -> str:
     return finding.status
 
 
-def total(several: Iterable[Caused]) -> Saving:
-    """The sum of savings; never more than what was wasted, for each is one cause's of its own time."""
-    return sum((one.saving for one in several if one.cause not in UNFIT), NO_SAVING)
-
-
 def primary_causes(interval: Interval, *, scope: Scope = EVERYTHING) -> dict[int, tuple[Primary, Saving]]:
     """Why each job wastes, and what its findings could save in the period; jobs of which nothing was diagnosed are left out."""
     by_job: dict[int, list[Caused]] = defaultdict(list)
     for one in causes(interval, scope=scope, by_job=True):
         by_job[one.job_id or 0].append(one)
-    return {job_id: (_primary(several), total(several)) for job_id, several in by_job.items()}
+    return {job_id: (_primary(several), total(one for one in several if one.cause not in UNFIT)) for job_id, several in by_job.items()}
 
 
 def _primary(several: list[Caused]) -> Primary:
     one = max(several, key=lambda one: (one.wasted_ms, one.held_ms, -NUMBER.get(one.cause, len(NUMBER))))
     return Primary(one.cause, one.confidence, one.wasted_ms)
+
+
+def causes_of(job_ids: Collection[int], interval: Interval) -> dict[int, Primary]:
+    """Why each of a few jobs wastes, without dollars; jobs of which nothing was diagnosed are left out."""
+    whole = cuts.outward(interval, zone())
+    wasted = reduce(add, (F(f"{name}_ms") for name in WASTE))
+    rows = (
+        CauseEntry.objects.filter(job__in=job_ids, start__gte=whole.start, start__lt=whole.end)
+        .values_list("job_id", "cause")
+        .annotate(sure=Max("confidence"), wasted=Sum(wasted), held=Sum("held_ms"))
+        .order_by()
+    )
+    most: dict[int, tuple[tuple[int, int, int], Primary]] = {}
+    for job_id, cause, sure, wasted_ms, held_ms in rows:
+        one = ((wasted_ms, held_ms, -NUMBER.get(cause, len(NUMBER))), Primary(cause, sure, wasted_ms))
+        most[job_id] = max(most.get(job_id, one), one, key=lambda found: found[0])
+    return {job_id: primary for job_id, (_, primary) in most.items()}
 
 
 def history(finding: Finding) -> list[Said]:

@@ -22,7 +22,7 @@ from fleetwatch.dashboard import selectors as rows
 from fleetwatch.dashboard.pages import Page, page_of
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis import advice, deciding, demand, evidence, recurring, rules_in_words, selectors
-from fleetwatch.diagnosis.caused import Saving
+from fleetwatch.diagnosis.caused import Saving, total
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, Cause
 from fleetwatch.diagnosis.deciding import Decision, DecisionError
 from fleetwatch.diagnosis.models import Finding
@@ -96,11 +96,11 @@ def findings(request: HttpRequest) -> HttpResponse:
 
 
 def _value(line: Line) -> Decimal:
-    return line.caused.saving.middle_usd
+    return line.caused.worth
 
 
 def _sum(lines: list[Line], *statuses: str) -> Saving:
-    return selectors.total(line.caused for line in lines if line.status in statuses)
+    return total(line.caused for line in lines if line.status in statuses)
 
 
 def _row(line: Line) -> Row:
@@ -155,7 +155,7 @@ def _finding_page(request: HttpRequest, found: Finding, *, action: str = "", err
     period = read_period(request, whole=rows.held_interval(found.job))
     line = selectors.with_jobs([selectors.line_of(found, period.interval, now=period.now)], before=period.interval.end)[0]
     seen = evidence.evidence_of(found)
-    facts = seen.facts if seen else evidence.facts_of(found.job, None, gpus=max(line.caused.gpus, 1), affected_gpus=line.caused.gpus)
+    facts = seen.facts if seen else evidence.facts_of(found.job, None, gpus=max(line.gpus, 1), affected_gpus=line.gpus)
     context: dict[str, Any] = {
         "finding": found,
         "finding_id": str(found.pk),

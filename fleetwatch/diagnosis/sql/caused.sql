@@ -1,6 +1,6 @@
 -- One row: a cause (and job, by finding) with its GPU time and dollars x milliseconds; every figure of a cause is a sum of these.
 -- In:  start, end (timestamptz, cuts of the ledger); days (the UTC days that the period touches); moments (moments.sql);
---      by_job (a row per job and cause, else per cause), by_owner (whether whose it was matters), is_current (only hours whose
+--      by_job (a row per job and cause, else per cause), is_saving (only those that could save anything), by_owner (whether whose it was matters), is_current (only hours whose
 --      ledger did not change since they were diagnosed); what is looked at, NULL = all: node_id, gpu_model_id, has_gpu_model,
 --      job_id, user_name, team_id, has_team, project, cost_centre ("" = none), is_named, cause.
 -- Again: safe, it only reads.
@@ -11,11 +11,15 @@ WITH calendar AS (
         (day + 1)::timestamp AT TIME ZONE 'UTC' AS "end"
     FROM unnest(%(days)s::date[]) AS calendar (day)
 ),
+alike AS MATERIALIZED (
+    SELECT gpu_id, node_id, stands_for_id, digest FROM costs_alike
+),
 -- days of nodes of which sums can answer: whole, under one rate and one owner, and summed since their causes changed
 summed AS MATERIALIZED (
     SELECT diagnosed.node_id, diagnosed.day
     FROM diagnosis_diagnosedday AS diagnosed
     JOIN calendar ON calendar.day = diagnosed.day
+    JOIN (SELECT DISTINCT node_id, digest FROM alike) AS group_of ON group_of.node_id = diagnosed.node_id AND group_of.digest = diagnosed.alike
     WHERE diagnosed.is_summed
       AND calendar.start >= %(start)s
       AND calendar."end" <= %(end)s
@@ -44,7 +48,7 @@ open_part AS MATERIALIZED (
 ),
 part AS (
     SELECT
-        entry.node_id, entry.gpu_id, entry.job_id, entry.start, entry.cause, entry.confidence, entry.held_ms, entry.idle_certain_ms,
+        entry.node_id, alike.stands_for_id AS gpu_id, entry.job_id, entry.start, entry.cause, entry.confidence, entry.held_ms, entry.idle_certain_ms,
         entry.idle_probable_ms, entry.stalled_probable_ms, entry.stalled_potential_ms, entry.underused_ms, entry.low_ms, entry.high_ms
     FROM open_part
     -- OFFSET 0: each part by the index on (node, start)
@@ -56,6 +60,7 @@ part AS (
           AND start < open_part."end"
         OFFSET 0
     ) AS entry
+    JOIN alike ON alike.gpu_id = entry.gpu_id
     WHERE NOT %(is_current)s::boolean
        OR open_part.diagnosed[extract(hour FROM entry.start AT TIME ZONE 'UTC')::int + 1]
         = open_part.posted[extract(hour FROM entry.start AT TIME ZONE 'UTC')::int + 1]
@@ -78,14 +83,14 @@ span AS MATERIALIZED (
         width_bucket(part.start, %(moments)s::timestamptz[]) AS era,
         min(part.start) AS moment,
         max(part.confidence) AS confidence,
-        sum(part.held_ms) AS held_ms,
-        sum(part.idle_certain_ms) AS idle_certain_ms,
-        sum(part.idle_probable_ms) AS idle_probable_ms,
-        sum(part.stalled_probable_ms) AS stalled_probable_ms,
-        sum(part.stalled_potential_ms) AS stalled_potential_ms,
-        sum(part.underused_ms) AS underused_ms,
-        sum(part.low_ms) AS low_ms,
-        sum(part.high_ms) AS high_ms
+        sum(part.held_ms)::bigint AS held_ms,
+        sum(part.idle_certain_ms)::bigint AS idle_certain_ms,
+        sum(part.idle_probable_ms)::bigint AS idle_probable_ms,
+        sum(part.stalled_probable_ms)::bigint AS stalled_probable_ms,
+        sum(part.stalled_potential_ms)::bigint AS stalled_potential_ms,
+        sum(part.underused_ms)::bigint AS underused_ms,
+        sum(part.low_ms)::bigint AS low_ms,
+        sum(part.high_ms)::bigint AS high_ms
     FROM part
     WHERE (%(node_id)s::bigint IS NULL OR part.node_id = %(node_id)s::bigint)
       AND (%(job_id)s::bigint IS NULL OR part.job_id = %(job_id)s::bigint)
@@ -96,7 +101,6 @@ SELECT
     CASE WHEN %(by_job)s::boolean THEN span.job_id END AS job_id,
     span.cause,
     max(span.confidence) AS confidence,
-    count(DISTINCT span.gpu_id) AS gpus,
     sum(span.held_ms)::bigint,
     sum(span.idle_certain_ms)::bigint,
     sum(span.idle_probable_ms)::bigint,
@@ -141,3 +145,4 @@ WHERE (%(gpu_model_id)s::bigint IS NULL OR COALESCE(parent.model_id, gpu.model_i
   AND (%(is_named)s::boolean IS NULL OR owned.is_named = %(is_named)s::boolean)
   AND (%(user_name)s::text IS NULL OR job."user" = %(user_name)s::text)
 GROUP BY 1, 2
+HAVING NOT %(is_saving)s::boolean OR sum(span.high_ms) > 0

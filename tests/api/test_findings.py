@@ -1,0 +1,143 @@
+"""Findings over HTTP: what readers get, who may decide, and what a stranger does not."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+
+from fleetwatch.accounts.models import User
+from fleetwatch.accounts.services import create_api_token
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from tests.api.conftest import NOW
+from tests.diagnosis.told import cause, finding, job, rate
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def found() -> Finding:
+    """An hour of one GPU at $2, of which half to all could be saved."""
+    rate(valid_from=NOW - timedelta(days=40))
+    cause(start=NOW - timedelta(hours=2))
+    return finding(first_ms=to_ms(NOW) - 2 * HOUR_MS, last_ms=to_ms(NOW) - HOUR_MS)
+
+
+def client(role: str, scope: str) -> Client:
+    user, _ = User.objects.get_or_create(username=f"{role}-1", defaults={"role": role})
+    return Client(headers={"Authorization": f"Bearer {create_api_token(user, scope=scope, now=NOW)}"})
+
+
+def decide(by: Client, number: int, action: str, **asked):
+    return by.post(f"/api/v1/findings/{number}/{action}", json.dumps(asked), content_type="application/json")
+
+
+def test_a_finding_has_its_waste_and_what_it_could_save(api, found):
+    answer = api.get("/api/v1/findings").json()
+
+    [row] = answer["rows"]
+    assert (row["id"], row["cause"], row["job"], row["user"], row["confidence"]) == (found.pk, "idle_held", "slurm/della/7", "ann", "high")
+    assert (row["wasted_gpu_hours"], row["wasted_usd"], row["waste"]["certain"]) == (1.0, 2.0, {"gpu_hours": 1.0, "usd": 2.0})
+    assert row["savings"] == {"low_gpu_hours": 0.5, "high_gpu_hours": 1.0, "low_usd": 1.0, "high_usd": 2.0}
+    assert answer["potential"] == row["savings"]
+    assert answer["accepted"]["high_usd"] == 0
+
+
+def test_one_finding_says_what_to_do_even_where_its_telemetry_is_gone(api, found):
+    answer = api.get(f"/api/v1/findings/{found.pk}").json()
+
+    assert answer["evidence"] is None
+    assert answer["command"] == "scancel 7"
+    assert answer["steps"][0]["text"] == "Stop the job or shut the kernel down."
+    assert answer["next_30_days"] is None
+
+
+def test_a_job_names_its_cause_and_its_savings(api, found):
+    answer = api.get("/api/v1/jobs/slurm/della/7").json()
+
+    assert answer["primary_cause"] == {"key": "idle_held", "title": "Idle, still held", "confidence": "high", "evidence": []}
+    assert (answer["savings_gpu_hours"], answer["savings_usd"]) == ([0.5, 1.0], [1.0, 2.0])
+
+
+def test_findings_are_narrowed(api, found):
+    for query, count in (
+        ("cause=idle_held", 1), ("cause=hung", 0), ("status=open", 1), ("status=fixed", 0), ("user=ann", 1), ("job=slurm/della/8", 0),
+        ("assignee=", 1), ("assignee=nobody-of-that-name", 0),
+    ):  # fmt: skip
+        assert len(api.get(f"/api/v1/findings?{query}").json()["rows"]) == count, query
+
+
+def test_pages_of_findings_follow_each_other(api, found):
+    other = job("slurm/della/8")
+    cause(of=other, start=NOW - timedelta(hours=2))
+    finding(other)
+
+    first = api.get("/api/v1/findings?limit=1").json()
+    second = api.get(f"/api/v1/findings?limit=1&cursor={first['next_cursor']}").json()
+
+    assert {row["job"] for row in (*first["rows"], *second["rows"])} == {"slurm/della/7", "slurm/della/8"}
+    assert second["next_cursor"] is None
+
+
+def test_an_admin_with_a_write_token_decides(found):
+    answer = decide(client("admin", "write"), found.pk, "accept", note="on Monday").json()
+
+    assert answer["status"] == "accepted"
+    assert [(said["kind"], said["by"], said["note"]) for said in answer["history"]] == [("accepted", "admin-1", "on Monday")]
+
+
+def test_a_snooze_ends_when_it_says(found):
+    admin = client("admin", "write")
+
+    answer = decide(admin, found.pk, "snooze", until=(NOW + timedelta(days=7)).isoformat()).json()
+    assert (answer["status"], answer["snoozed_until"]) == ("snoozed", "2026-11-10T00:00:00Z")
+
+    refused = decide(admin, found.pk, "snooze")
+    assert (refused.status_code, refused.json()["field"]) == (422, "until")
+
+
+def test_a_viewer_says_whether_it_is_right_and_decides_nothing(found):
+    viewer = client("viewer", "write")
+
+    assert decide(viewer, found.pk, "reject", note="it was compiling").status_code == 200
+    refused = decide(viewer, found.pk, "accept")
+
+    assert (refused.status_code, refused.json()["field"]) == (403, "action")
+    assert Finding.objects.get().status == "open"
+
+
+def test_a_read_token_and_a_stranger_change_nothing(found):
+    for by in (client("admin", "read"), Client()):
+        assert decide(by, found.pk, "accept").status_code == 401
+    assert not found.said.exists()
+
+
+def test_a_session_needs_the_form_token(found, settings):
+    settings.STORAGES = settings.STORAGES | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+    by = Client(enforce_csrf_checks=True)
+    by.force_login(User.objects.create(username="root", role=User.Role.ADMIN))
+
+    assert decide(by, found.pk, "accept").status_code in (401, 403)
+    assert Finding.objects.get().status == "open"
+
+
+@pytest.mark.parametrize(
+    ("number", "action", "asked", "status"),
+    [
+        ("0", "accept", {}, 404),
+        ("99999999999999999999", "accept", {}, 404),
+        ("own", "burn", {}, 422),
+        ("own", "dismiss", {}, 422),
+        ("own", "accept", {"note": "x" * 501}, 422),
+        ("own", "assign", {"assignee": "nobody"}, 422),
+    ],
+)
+def test_what_can_not_be_done_is_said_and_changes_nothing(found, number, action, asked, status):
+    number = found.pk if number == "own" else number
+
+    answer = decide(client("admin", "write"), number, action, **asked)
+
+    assert answer.status_code == status
+    assert answer.json()["error"]
+    assert not found.said.exists()

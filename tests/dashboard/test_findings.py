@@ -1,0 +1,106 @@
+"""The savings inbox and a finding's page: what stands there, and what a decision does."""
+
+from datetime import timedelta
+
+import pytest
+
+from fleetwatch.accounts.models import User
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from tests.dashboard import factories
+from tests.diagnosis.told import NOW, cause, finding, job, rate
+
+pytestmark = pytest.mark.django_db
+HOSTILE = "<script>alert(1)</script>; rm -rf /"
+
+
+@pytest.fixture
+def found() -> Finding:
+    rate("2.40")
+    of = job(name=HOSTILE, user=HOSTILE, external_id=HOSTILE)
+    cause(of=of, start=NOW - timedelta(hours=2))
+    return finding(of, first_ms=to_ms(NOW) - 2 * HOUR_MS, last_ms=to_ms(NOW) - HOUR_MS)
+
+
+def test_the_inbox_shows_what_could_be_saved_and_the_command(admin, found):
+    page = admin.get("/findings").content.decode()
+
+    assert "$1.20–2.40" in page
+    assert "of $2.40 wasted" in page.replace('<span title="$2.400000">', "").replace("</span>", "")
+    assert "Idle, still held" in page
+    assert "<script>alert" not in page
+    # one quoted word of the shell
+    assert "scancel &#x27;&lt;script&gt;alert(1)&lt;/script&gt;; rm -rf /&#x27;" in page
+
+
+def test_a_findings_page_is_there_without_telemetry(admin, found):
+    page = admin.get(f"/findings/{found.pk}").content.decode()
+
+    assert "no longer kept" in page
+    assert "<script>alert" not in page
+
+
+def test_a_decision_is_taken_by_a_form_and_leads_back(admin, found):
+    answer = admin.post(f"/findings/{found.pk}/accept", {"back": "/findings?status=open"})
+
+    assert (answer.status_code, answer["Location"]) == (302, "/findings?status=open")
+    assert Finding.objects.get().status == "accepted"
+    assert admin.get("/findings").content.decode().count("<h3>") == 0
+    assert admin.get("/findings?status=accepted").content.decode().count("<h3>") == 1
+
+
+def test_nobody_is_led_away(admin, found):
+    answer = admin.post(f"/findings/{found.pk}/accept", {"back": "https://elsewhere.example/"})
+
+    assert answer["Location"] == f"/findings/{found.pk}"
+
+
+def test_a_dismissal_without_a_reason_is_refused_on_the_page(admin, found):
+    answer = admin.post(f"/findings/{found.pk}/dismiss", {"note": ""})
+
+    assert answer.status_code == 422
+    assert "A reason helps" in answer.content.decode()
+    assert Finding.objects.get().status == "open"
+
+
+@pytest.mark.usefixtures("_frozen")
+def test_a_viewer_may_say_and_not_decide(client, found):
+    client.force_login(factories.user(role="viewer"))
+
+    assert client.post(f"/findings/{found.pk}/confirm", {}).status_code == 302
+    assert client.post(f"/findings/{found.pk}/accept", {}).status_code == 403
+    assert "formaction" not in client.get("/findings").content.decode()
+
+
+def test_a_stranger_decides_nothing(client, found):
+    answer = client.post(f"/findings/{found.pk}/accept", {})
+
+    assert answer["Location"].startswith("/accounts/login/")
+    assert not found.said.exists()
+
+
+@pytest.mark.parametrize("address", ["/findings/0", "/findings/99999999999999999999", "/causes/none", "/charts/finding?finding=0"])
+def test_what_is_not_there_is_404(admin, found, address):
+    assert admin.get(address).status_code == 404
+
+
+def test_an_unknown_decision_is_404_and_reading_it_is_no_decision(admin, found):
+    assert admin.post(f"/findings/{found.pk}/burn").status_code == 404
+    assert admin.get(f"/findings/{found.pk}/accept").status_code == 405
+
+
+def test_an_empty_inbox_says_what_to_do(admin):
+    cause(low=0, high=0)
+
+    assert "No finding in this period" in admin.get("/findings").content.decode()
+
+
+def test_the_job_and_the_overview_name_the_cause(admin, found):
+    assert "Why: idle, still held" in admin.get("/jobs/slurm/della/7?range=7d").content.decode()
+    assert "could have been saved" in admin.get("/").content.decode()
+
+
+def test_users_are_assigned_by_name(admin, found):
+    admin.post(f"/findings/{found.pk}/assign", {"assignee": "ann"})
+
+    assert Finding.objects.get().assignee == User.objects.get(username="ann")
