@@ -105,7 +105,8 @@ def _models(models: list[Group], cost_usd: Decimal) -> list[Shape]:
 
 def _savings(month: Interval) -> list[Shape]:
     """The jobs that wasted most, certain and probable, with who can change it; what no job held comes with its own lines."""
-    wasters = [group for group in costs.totals_by(month, "job") if group.key != NO_JOB and group.totals.wasted_usd > 0][:SAVINGS]
+    found = costs.ranked(month, "job", scope=Scope(is_allocated=True), size=SAVINGS).groups
+    wasters = [group for group in found if group.totals.wasted_usd > 0]
     jobs = into_teams(Job.objects.select_related("team").filter(key__in=[group.key for group in wasters]), before=month.end)
     owners = {job.key: (job.user, _team_of(job)) for job in jobs}
     shapes = statement.figures([group.totals for group in wasters], [pricing.usd(group.totals.cost_usd) for group in wasters])

@@ -53,7 +53,7 @@ def _digest(week: Interval) -> digest.Digest | None:
     this, before = costs.totals(week), costs.totals(digest.week_before(week, zone))
     if not this.capacity_ms:
         return None
-    groups = costs.totals_by(week, "job")[: digest.TOP_ITEMS]
+    groups = costs.ranked(week, "job", size=digest.TOP_ITEMS).groups
     return digest.Digest(
         week=digest.week_name(week, zone),
         zone=str(zone),

@@ -11,26 +11,20 @@ from django.views.decorators.http import require_GET
 
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.attribution import into_teams
+from fleetwatch.costs.ranking import SORTS
 from fleetwatch.costs.selectors import Group, Scope
 from fleetwatch.costs.sites import energy
 from fleetwatch.costs.totals import nothing
-from fleetwatch.dashboard import selectors
+from fleetwatch.dashboard import pages, selectors
 from fleetwatch.dashboard.lines import GPULine
-from fleetwatch.dashboard.pages import Page, page_of
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis import selectors as diagnosis
-from fleetwatch.diagnosis.caused import Saving
 from fleetwatch.diagnosis.causes import BY_CODE, title
 from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.jobs.models import Allocation, Job
 
 PAGE_SIZE = 50
-SORTS = {
-    "waste": lambda group: group.totals.wasted_usd,
-    "cost": lambda group: group.totals.cost_usd,
-    "time": lambda group: group.totals.capacity_ms,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +47,14 @@ def jobs(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
     sort = request.GET.get("sort", "waste")
     sort = sort if sort in SORTS else "waste"
-    scope = _scope(request.GET)
-    groups = [group for group in costs.totals_by(period.interval, "job", scope=scope) if group.key]
-    text = request.GET.get("q", "").strip().lower()
-    if text:
-        groups = [group for group in groups if text in group.key.lower() or text in group.label.lower()]
-    page: Page[Group] = page_of(groups, value=SORTS[sort], key=lambda group: group.key, after=request.GET.get("after", ""), size=PAGE_SIZE)
-    rows = selectors.jobs_by_key((group.key for group in page.rows), before=period.interval.end)
-    why = diagnosis.primary_causes(period.interval, scope=scope)
+    scope, text, place = _scope(request.GET), request.GET.get("q", "").strip(), pages.read_place(request.GET.get("after", ""))
+    among = selectors.named_jobs(text) if text else None
+    page = costs.ranked(period.interval, "job", scope=scope, sort=sort, start=place or 0, size=PAGE_SIZE, among=among)
+    rows = selectors.jobs_by_key((group.key for group in page.groups), before=period.interval.end)
+    why = diagnosis.causes_of([job.pk for job in rows.values()], period.interval)
     context = {
-        "lines": [_line(group, rows.get(group.key), why) for group in page.rows],
-        "pager": page,
+        "lines": [_line(group, rows.get(group.key), why) for group in page.groups],
+        "pager": pages.pager(page, is_first=place is None),
         "sort": sort,
         "filters": {key: request.GET.get(key, "") for key in ("q", "user", "team", "project", "cost_centre", "node")},
     }
@@ -96,10 +87,10 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
     return render(request, "dashboard/job.html", period.context("jobs", **context))
 
 
-def _line(group: Group, job: Job | None, why: Mapping[int, tuple[Primary, Saving]]) -> JobLine:
-    return JobLine(group, job, why[job.pk][0] if job is not None and job.pk in why else None)
+def _line(group: Group, job: Job | None, why: Mapping[int, Primary]) -> JobLine:
+    return JobLine(group, job, why.get(job.pk) if job is not None else None)
 
 
 def _scope(params: Mapping[str, str]) -> Scope:
     user, team, project, cost_centre, node = (params.get(name) or None for name in ("user", "team", "project", "cost_centre", "node"))
-    return Scope(user=user, team=team, project=project, cost_centre=cost_centre, node=node)
+    return Scope(user=user, team=team, project=project, cost_centre=cost_centre, node=node, is_allocated=True)

@@ -74,7 +74,7 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
     gpus = selectors.physical_gpus(node=found)
     by_gpu = {group.key: group.totals for group in costs.totals_by(period.interval, "gpu", scope=scope)}
     bands = selectors.bands([gpu.pk for gpu in gpus], period.interval)
-    groups = [group for group in costs.totals_by(period.interval, "job", scope=scope) if group.key][:TOP_JOBS]
+    groups = costs.ranked(period.interval, "job", scope=Scope(node=found.name, is_allocated=True), size=TOP_JOBS).groups
     jobs = selectors.jobs_by_key((group.key for group in groups), before=period.interval.end)
     total = costs.totals(period.interval, scope=scope)
     context = {

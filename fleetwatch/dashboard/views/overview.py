@@ -1,9 +1,7 @@
 """The overview, and the line of it that stays live."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -13,14 +11,14 @@ from django.views.decorators.http import require_GET
 
 from fleetwatch.alerts.selectors import open_incidents
 from fleetwatch.costs import selectors as costs
-from fleetwatch.costs.selectors import Group, Totals
+from fleetwatch.costs.selectors import Group, Totals, Wasters
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.bars import Segment
 from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.dashboard.sums import regrouped, together
+from fleetwatch.diagnosis.caused import total
 from fleetwatch.diagnosis.causes import BY_CODE
-from fleetwatch.diagnosis.selectors import findings, total, with_jobs
+from fleetwatch.diagnosis.selectors import findings, with_jobs
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 
@@ -51,19 +49,14 @@ def overview(request: HttpRequest) -> HttpResponse:
     if not selectors.has_data():
         return redirect("welcome")
     period = read_period(request)
-    parts = costs.jobs_by_owner(period.interval, "team")
-    groups = regrouped((group for group, _ in parts), lambda group: (group.key, group.label))
-    jobs = [group for group in groups if group.key]
-    teams = regrouped((Group(*team, group.totals) for group, team in parts if group.key), lambda group: (group.key, group.label))
-    owners = selectors.owners((group.key for group in jobs), before=period.interval.end)
-    totals = together([group.totals for group in groups])
+    wasters = costs.wasters(period.interval, TOP)
     incidents = open_incidents()
     open_findings = [line for line in findings(period.interval, now=period.now) if line.status == "open"]
     context = {
-        "totals": totals,
-        "change": _change(totals, costs.totals(period.previous)),
-        "breakdowns": _breakdowns(jobs, teams, owners),
-        "owners": owners,
+        "totals": wasters.totals,
+        "change": _change(wasters.totals, costs.totals(period.previous)),
+        "breakdowns": _breakdowns(wasters),
+        "owners": selectors.owners((group.key for group in wasters.jobs.groups), before=period.interval.end),
         "worst": _worst_gpus(period.now),
         "incidents": incidents[:TOP],
         "incident_count": len(incidents),
@@ -109,19 +102,19 @@ class Breakdown:
     rest: int
 
 
-def _breakdowns(jobs: list[Group], teams: list[Group], owners: Mapping[str, selectors.Owner]) -> list[Breakdown]:
+def _breakdowns(wasters: Wasters) -> list[Breakdown]:
     """The top wasters by team, user and job."""
-    users = regrouped(jobs, lambda group: owners[group.key].user_line)
-    kinds = (("team", "Teams", teams), ("user", "Users", users), ("job", "Jobs", jobs))
-    return [Breakdown(kind, title, groups[:TOP], max(0, len(groups) - TOP)) for kind, title, groups in kinds]
+    return [
+        Breakdown("team", "Teams", wasters.teams[:TOP], max(0, len(wasters.teams) - TOP)),
+        Breakdown("user", "Users", wasters.users.groups, wasters.users.after.groups),
+        Breakdown("job", "Jobs", wasters.jobs.groups, wasters.jobs.after.groups),
+    ]
 
 
 def _worst_gpus(now: datetime) -> list[Band]:
     """The GPUs that wasted most in the last 24 hours, with their states."""
     day = Interval(now - timedelta(milliseconds=24 * HOUR_MS), now)
-    worst = [group.key for group in costs.totals_by(day, "gpu") if group.totals.wasted_usd > Decimal(0) or group.totals.wasted_ms][
-        :WORST_GPUS
-    ]
+    worst = [group.key for group in costs.ranked(day, "gpu", size=WORST_GPUS).groups if group.totals.wasted_ms]
     gpus = selectors.gpus_by_uuid(worst)
     found = [gpus[uuid] for uuid in worst if uuid in gpus]
     bands = selectors.bands([gpu.pk for gpu in found], day)

@@ -1,5 +1,7 @@
 """The waste report: who wasted how much in a period."""
 
+from decimal import Decimal
+
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -7,13 +9,15 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from fleetwatch.costs import selectors as costs
-from fleetwatch.costs.selectors import Scope
+from fleetwatch.costs.ranking import Rest
+from fleetwatch.costs.selectors import Group, Scope, Totals
 from fleetwatch.costs.sites import energy
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL, with_free
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.sums import together
 from fleetwatch.diagnosis.selectors import waste_by_cause
+from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports.selectors import waste_rows
 from fleetwatch.reports.waste import GROUPS as CSV_GROUPS
 from fleetwatch.reports.waste import to_csv
@@ -43,7 +47,7 @@ def waste(request: HttpRequest) -> HttpResponse:
     # `group_by` is what the API calls it
     group_by = request.GET.get("group") or request.GET.get("group_by", "team")
     group_by = group_by if group_by in GROUPS else "team"
-    lines = waste_by_cause(period.interval) if group_by == "cause" else costs.totals_by(period.interval, group_by)
+    lines, rest, totals = _lines(period.interval, group_by)
     way = request.GET.get("free", OWN_LINE)
     way = way if way in SPREAD and group_by in PAYERS else OWN_LINE
     context = {
@@ -51,16 +55,27 @@ def waste(request: HttpRequest) -> HttpResponse:
         "group_by": group_by,
         "group_label": GROUPS[group_by],
         "lines": lines[:MAX_LINES],
-        "owners": selectors.owners((line.key for line in lines[:MAX_LINES]), before=period.interval.end) if group_by == "job" else {},
+        "rest": rest,
+        "owners": selectors.owners((line.key for line in lines), before=period.interval.end) if group_by == "job" else {},
         "spread": SPREAD.items() if group_by in PAYERS else [],
         "free": way,
-        "with_free": with_free(lines, way) if way != OWN_LINE else {},
-        "left_off": max(0, len(lines) - MAX_LINES),
-        "totals": together([line.totals for line in lines]),
+        "with_free": (spread := with_free(lines, way) if way != OWN_LINE else {}),
+        "rest_with_free": sum((spread[line.key] for line in lines[MAX_LINES:]), Decimal(0)) if spread else None,
+        "totals": totals,
         "energy": energy(period.interval, scope=IDLE_OR_STALLED),
         "csv_url": f"{reverse('waste_csv')}?{period.timeframe.query}&group={group_by}" if group_by in CSV_GROUPS else "",
     }
     return render(request, "dashboard/waste.html", period.context("waste", **context))
+
+
+def _lines(interval: Interval, group_by: str) -> tuple[list[Group], Rest, Totals]:
+    """All lines, of jobs the first; those that the page leaves off; and the total of everything."""
+    if group_by == "job":
+        jobs = costs.ranked(interval, "job", size=MAX_LINES)
+        return jobs.groups, jobs.after, jobs.totals
+    lines = waste_by_cause(interval) if group_by == "cause" else costs.totals_by(interval, group_by)
+    left = lines[MAX_LINES:]
+    return lines, Rest(len(left), together([line.totals for line in left])), together([line.totals for line in lines])
 
 
 @require_GET
