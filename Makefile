@@ -4,7 +4,11 @@ HOST ?= 127.0.0.1
 PYTHON ?= python3
 RUN = .venv/bin/python
 
-.PHONY: demo up test lint format bench bench-full agent requirements clean
+.DEFAULT_GOAL := demo
+.PHONY: help demo up test lint format bench bench-full agent requirements clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## a simulated fleet with history, live, in one command (Ctrl-C stops it)
 	@$(PYTHON) deploy/bootstrap.py run

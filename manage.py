@@ -8,6 +8,7 @@ from pathlib import Path
 from fleetwatch.lib.env import ConfigurationError, data_dir
 
 try:
+    from django.conf import settings
     from django.core.management import execute_from_command_line
     from django.db.utils import OperationalError
 except ModuleNotFoundError:  # a Python without the requirements: the one that `make` installed them for has them
@@ -26,10 +27,15 @@ def main() -> None:
     except ConfigurationError as error:
         sys.exit(_refusal(str(error)))
     except OperationalError as error:
-        where = (
-            "DATABASE_URL" if "DATABASE_URL" in os.environ else f"the stack in {data_dir()}: is it running? FLEETWATCH_DATA names another"
-        )
-        sys.exit(_refusal(f"can't reach the database of {where} ({str(error).splitlines()[0]})"))
+        sys.exit(_refusal(_unreachable(error)))
+
+
+def _unreachable(error: OperationalError) -> str:
+    """What to do where the database can't be reached."""
+    if settings.DATABASES["default"].get("HOST") == settings.NO_DATABASE:
+        return f"no stack runs with its data in {data_dir()}: `make up` starts one, FLEETWATCH_DATA names another, DATABASE_URL a database"
+    where = "DATABASE_URL" if "DATABASE_URL" in os.environ else f"the stack in {data_dir()}: is it running? FLEETWATCH_DATA names another"
+    return f"can't reach the database of {where} ({str(error).splitlines()[0]})"
 
 
 def _refusal(sentence: str) -> int:

@@ -96,7 +96,8 @@ TEMPLATES = [
 
 _database_url = env.text("DATABASE_URL") or (_runtime.database_url if _runtime else "")
 # Without an address Django still starts (help, makemigrations --check); touching the database says what to do.
-DATABASES = {"default": env.database(_database_url or "postgresql://fleetwatch@/fleetwatch?host=/nowhere-is-a-database")}
+NO_DATABASE = "/nowhere-is-a-database"
+DATABASES = {"default": env.database(_database_url or f"postgresql://fleetwatch@/fleetwatch?host={NO_DATABASE}")}
 DATABASES["default"]["CONN_MAX_AGE"] = 0
 _pool = env.integer("FLEETWATCH_DB_POOL", 8, low=0, high=100)
 if _pool:

@@ -1,4 +1,4 @@
-"""The nine states in words for people: label, definition, who acts. Order and names as in the ledger."""
+"""Names in words for people: the nine states (order and names as in the ledger), and kinds of events."""
 
 from dataclasses import dataclass
 
@@ -64,3 +64,22 @@ STATES = (
 )
 BY_NAME = {state.name: state for state in STATES}
 NAMES = tuple(BY_NAME)
+
+EVENTS = {
+    "xid": "XID",
+    "gpu_lost": "GPU lost",
+    "gpu_ok": "GPU is back",
+    "recovery_action": "recovery needed",
+    "driver_missing": "driver missing",
+    "driver_mismatch": "driver and library differ",
+    "driver_ok": "driver works again",
+    "nvml_stuck": "NVML does not answer",
+    "drained": "drained",
+    "resumed": "back in service",
+    "action_result": "result of an action",
+}
+
+
+def event(kind: str) -> str:
+    """What an event is; of an agent that is newer than the hub, its own name in plain letters."""
+    return EVENTS.get(kind, kind.replace("_", " "))

@@ -22,7 +22,8 @@ def test_a_command_without_a_running_stack_says_so_in_one_line(command, tmp_path
     done = manage(*command, FLEETWATCH_DATA=str(tmp_path))
 
     assert done.returncode == 2
-    assert f"fleetwatch: can't reach the database of the stack in {tmp_path}: is it running?" in done.stderr
+    assert f"fleetwatch: no stack runs with its data in {tmp_path}: `make up` starts one" in done.stderr
+    assert "nowhere" not in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -134,6 +134,12 @@ def breakable(name: str) -> str:
 
 
 @register.filter
+def event_words(kind: str) -> str:
+    """What an event is, for people."""
+    return words.event(kind)
+
+
+@register.filter
 def spaced(name: str) -> str:
     """A name for people: on_demand is "on demand"."""
     return name.replace("_", " ")

@@ -48,7 +48,7 @@ SECTIONS = {
     "api": "api",
     "rule": "rules",
     "month": "months",
-    "free-capacity": "statements",
+    "free": "statements",
 }
 FREE_WAYS = {OWN_LINE: "a line of its own", PROPORTIONAL: "spread by dollars", EVEN: "spread evenly"}
 
