@@ -118,9 +118,14 @@ def pack(columns: Mapping[str, Array]) -> bytes:
 
 def unpack(data: bytes, names: Iterable[str] | None = None) -> dict[str, Array]:
     """The named columns that are there (None: all), each an array of its own. Raises CodecError."""
-    rows, places = _directory(data)
-    wanted = places if names is None else [name for name in names if name in places]
-    return {name: _unpack_column(places[name][0], data, places[name][1], rows) for name in wanted}
+    try:
+        rows, places = _directory(data)
+        wanted = places if names is None else [name for name in names if name in places]
+        return {name: _unpack_column(places[name][0], data, places[name][1], rows) for name in wanted}
+    except CodecError:
+        raise
+    except (ValueError, LookupError, struct.error, MemoryError) as error:  # what numbers that mean nothing lead to
+        raise CodecError(f"damaged packed columns: {error}") from error
 
 
 def row_count(data: bytes) -> int:

@@ -17,6 +17,7 @@ from agent import wire
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.lib.intervals import Interval, from_ms
 from fleetwatch.telemetry import frames
+from fleetwatch.telemetry.selectors import kept_ms
 
 METRICS = (*wire.WINDOW_COLUMNS, frames.LIVE_PROCESSES)
 WHAT = ("node", "gpu", "index", "start", "end", "observed_s", "boot_start", "sequence")
@@ -48,9 +49,12 @@ class Portion:
 def portions(wanted: Wanted) -> Iterator[Portion]:
     """The windows node by node and six hours by six hours, so that memory does not grow with the period."""
     for node in wanted.nodes:
+        first, last = kept_ms(node.pk) or (0, 0)
+        # of a period of years only what there is: each step is a query
+        begin, end = max(first, wanted.interval.start_ms), min(last, wanted.interval.end_ms)
         # also GPUs that left the node since: their windows stayed with it
-        for start_ms in range(wanted.interval.start_ms // STEP_MS * STEP_MS, wanted.interval.end_ms, STEP_MS):
-            low, high = max(start_ms, wanted.interval.start_ms), min(start_ms + STEP_MS, wanted.interval.end_ms)
+        for start_ms in range(begin // STEP_MS * STEP_MS, end, STEP_MS):
+            low, high = max(start_ms, begin), min(start_ms + STEP_MS, end)
             frame = frames.read(node.pk, low, high, wanted.metrics)
             known = {gpu.pk: gpu for gpu in GPU.objects.filter(pk__in=np.unique(frame.gpu_id).tolist())}
             chosen = [pk for pk, gpu in known.items() if wanted.gpus is None or gpu.uuid in wanted.gpus]

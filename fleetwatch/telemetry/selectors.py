@@ -8,6 +8,7 @@ from django.db import connection
 from django.db.models import Count, Max, Min, Sum
 
 from fleetwatch.inventory.models import GPU
+from fleetwatch.lib.intervals import to_ms
 from fleetwatch.telemetry import frames, steps
 from fleetwatch.telemetry.cells import winners
 from fleetwatch.telemetry.models import Batch, Chunk, HealthEvent, LateHour, ReceivedSequence, SealMark, TouchedHour
@@ -55,6 +56,17 @@ def late(node_id: int | None = None) -> Late:
 def events(node_id: int, until_ms: int) -> list[HealthEvent]:
     """The node's health events before `until_ms`, oldest first."""
     return list(HealthEvent.objects.filter(node_id=node_id, at_ms__lt=until_ms).order_by("at_ms", "pk"))
+
+
+def kept_ms(node_id: int) -> tuple[int, int] | None:
+    """All windows of the node that are kept start in [first, second); None = there are none."""
+    chunks = Chunk.objects.filter(node_id=node_id).aggregate(first=Min("start"), last=Max("end"))
+    batches = Batch.objects.filter(node_id=node_id).aggregate(first=Min("start_ms"), last=Max("end_ms"))
+    starts = [to_ms(chunks["first"])] if chunks["first"] else []
+    ends = [to_ms(chunks["last"])] if chunks["last"] else []
+    starts += [batches["first"]] if batches["first"] is not None else []
+    ends += [batches["last"]] if batches["last"] is not None else []
+    return (min(starts), max(ends)) if starts and ends else None
 
 
 def boots(node_id: int) -> list[int]:

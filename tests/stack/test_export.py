@@ -71,6 +71,18 @@ def test_a_window_belongs_to_the_period_it_starts_in_so_that_periods_add_up():
     assert (before, within, after) == (1, 2, 1)
 
 
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_a_period_of_a_thousand_years_takes_no_longer_than_what_there_is(is_sealed, django_assert_max_num_queries):
+    make_node("empty")
+    store(make_node())
+    if is_sealed:
+        seal.seal_closed_hours(CLOSED, limit=10)
+    whole = export(*PERIOD)
+
+    with django_assert_max_num_queries(30):
+        assert export("--from", "1026-01-01", "--to", "9999-12-31") == whole
+
+
 def test_nodes_and_gpus_are_chosen_by_name():
     for name in ("a", "b", "c"):
         store(make_node(name), starts=[HOUR_START_MS] * 2, positions=[0, 1])

@@ -1,3 +1,5 @@
+import contextlib
+import random
 import threading
 
 import numpy as np
@@ -177,3 +179,13 @@ GOLDEN = (
     "00000b00056e6f6973650001ff08001500000000000000031000d93fce55072001090000202006310000330000130000200631000000102000274e20"
     "188500005034550033d3d5003f3f800100ca8e08"
 )
+
+
+def test_whatever_is_damaged_is_an_error_of_ours():
+    chance = random.Random(4)
+    whole = codec.pack({"power_w": np.arange(300) / 7, "start_ms": np.arange(300) * 10_000, "util": np.full(300, np.nan)})
+    for _ in range(400):
+        damaged = bytearray(whole)
+        damaged[chance.randrange(5, len(whole))] ^= 1 << chance.randrange(8)
+        with contextlib.suppress(codec.CodecError):  # or the bit was in a number: that is for the database's checksums
+            codec.unpack(bytes(damaged[: chance.choice([len(whole), chance.randrange(len(whole))])]))
