@@ -30,17 +30,6 @@ class Saving:
     low_usd: Decimal
     high_usd: Decimal
 
-    def __add__(self, other: "Saving") -> "Saving":
-        low, high = self.low_usd + other.low_usd, self.high_usd + other.high_usd
-        return Saving(self.low_ms + other.low_ms, self.high_ms + other.high_ms, low, high)
-
-    @property
-    def middle_usd(self) -> Decimal:
-        return (self.low_usd + self.high_usd) / 2
-
-
-NO_SAVING = Saving(0, 0, ZERO, ZERO)
-
 
 @dataclass(frozen=True, slots=True)
 class Caused:

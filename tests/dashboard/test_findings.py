@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from fleetwatch.accounts.models import User
-from fleetwatch.diagnosis.models import Finding
+from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.dashboard import factories
 from tests.diagnosis.told import NOW, cause, finding, job, rate
@@ -98,6 +98,20 @@ def test_an_empty_inbox_says_what_to_do(admin):
 def test_the_job_and_the_overview_name_the_cause(admin, found):
     assert "Why: idle, still held" in admin.get("/jobs/slurm/della/7?range=7d").content.decode()
     assert "could have been saved" in admin.get("/").content.decode()
+
+
+def test_what_a_fix_brought_stands_apart_from_what_is_possible(admin, found):
+    Fix.objects.create(
+        user="ann", job_name=HOSTILE, gpus=1, cause="idle_held", finding=found, at=NOW - timedelta(days=1), was_noticed=True,
+        outcome="improved", runs_before=5, runs_after=4, useful_before=0.2, useful_after=0.5, effect_low=0.1, effect_high=0.5,
+        saved_low_ms=0, saved_high_ms=0,
+    )  # fmt: skip
+
+    page = admin.get("/findings").content.decode()
+
+    assert "utilisation improved" in page
+    assert "20 % → 50 %" in page
+    assert "<script>alert" not in page
 
 
 def test_users_are_assigned_by_name(admin, found):

@@ -21,9 +21,9 @@ from fleetwatch.costs.totals import Scope
 from fleetwatch.dashboard import selectors as rows
 from fleetwatch.dashboard.pages import Page, page_of
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.diagnosis import advice, deciding, demand, evidence, recurring, rules_in_words, selectors
+from fleetwatch.diagnosis import advice, deciding, demand, evidence, fixes, recurring, rules_in_words, selectors
 from fleetwatch.diagnosis.caused import Saving, total
-from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, Cause
+from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, Cause, title
 from fleetwatch.diagnosis.deciding import Decision, DecisionError
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES
@@ -34,6 +34,7 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.telemetry import selectors as telemetry
 
 PAGE_SIZE = 25
+TOP_FIXES = 10
 MAX_CHOICES = 200
 SNOOZES = {"1": "1 day", "7": "1 week", "30": "30 days"}
 STATUSES = {"open": "Open", "accepted": "Accepted", "snoozed": "Snoozed", "fixed": "Fixed", "dismissed": "Dismissed", "all": "All"}
@@ -77,6 +78,7 @@ def findings(request: HttpRequest) -> HttpResponse:
         lines, value=_value, key=lambda line: f"{line.finding.pk:020d}", after=asked.get("after", ""), size=PAGE_SIZE
     )
     shown = selectors.with_jobs(page.rows, before=period.interval.end)
+    fixed = fixes.top_fixes(period.interval)
     context = {
         "lines": [_row(line) for line in shown],
         "pager": page,
@@ -84,6 +86,8 @@ def findings(request: HttpRequest) -> HttpResponse:
         "statuses": STATUSES.items(),
         "potential": _sum(every, "open", "snoozed"),
         "accepted": _sum(every, "accepted"),
+        "realised": fixes.realised(fixed),
+        "fixes": [(one, title(one.fix.cause)) for one in fixed[:TOP_FIXES]],
         "counts": {name: sum(line.status == name for line in every) for name in STATUSES},
         "causes": [cause for cause in CATALOGUE if cause.code not in UNFIT],
         "teams": Team.objects.order_by("slug")[:MAX_CHOICES],
