@@ -6,12 +6,16 @@ import subprocess
 import sys
 import threading
 import time
+from decimal import Decimal
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from django.db import connection
 
+from fleetwatch.costs.committing import commit
+from fleetwatch.costs.mapping import Conditions, Gives
+from fleetwatch.costs.mappings import add_rule
 from fleetwatch.reports import monthly
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
 from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate
@@ -46,6 +50,10 @@ def a_month_of_teams():
         for gpu in gpus:
             counted(gpu, "idle", HOUR_MS // 7 + number, job=job, start=OCTOBER + number * HOUR, tier="probable")
     counted(gpus[0], "free", 1_234_567, start=OCTOBER + 9 * HOUR)
+    # and what else a report says: projects and cost centres from a moment on, GPUs that were committed to and not there
+    gives = Gives(project="p", cost_centre="4711")
+    add_rule(Conditions(user="ann"), gives, valid_from=OCTOBER + 3 * HOUR, now=NOW)
+    commit(gpus[0].model, 3, name="contract 17", valid_from=OCTOBER, now=NOW, price_per_gpu_hour=Decimal("1.000001"))
 
 
 def planned():
@@ -88,6 +96,10 @@ def test_four_workers_say_what_one_says_and_each_report_once():
     workers(planned(), 4)
 
     assert said() == alone
+    _, _, fleet = alone["fleet", ""]
+    assert {"p", "(unmapped)"} <= {line["key"] for line in fleet["projects"]}
+    assert {line["key"] for line in fleet["cost_centres"]} >= {"4711"}
+    assert Decimal(fleet["not_delivered_usd"]) > 0
     assert len(alone) == Report.objects.count() == 8
     assert MonthRun.objects.get().state == "done"
 
