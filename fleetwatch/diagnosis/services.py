@@ -28,7 +28,8 @@ REACH_MS = LONG * CELL_MS  # the longest window: as far back and ahead a cell's 
 LIVE_REACH_MS = HOUR_MS
 DAYS_PER_RUN = 5_000  # days of nodes whose causes are summed: 1 s of the database
 ROWS_AT_ONCE = 500  # of packed cells: some megabytes in a statement
-NODES_AT_ONCE = 100  # bounds memory: 800 GPUs x 2 days x 70 figures are 260 MB
+# Nodes x hours (context included) that are judged together: more costs memory, and arrays that fit no cache cost time.
+NODE_HOURS_AT_ONCE = 1200
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +81,11 @@ def _batches(hours: Sequence[Due]) -> Iterable[list[Due]]:
     by_node: dict[int, list[Due]] = defaultdict(list)
     for one in hours:
         by_node[one.node_id].append(one)
+    at_once = NODE_HOURS_AT_ONCE // ((last - first + 2 * REACH_MS) // HOUR_MS + 1)
     batch: list[Due] = []
     nodes = 0
     for group in reading.nodes_of_jobs(sorted(by_node), first - REACH_MS, last + HOUR_MS):
-        if batch and nodes + len(group) > NODES_AT_ONCE:
+        if batch and nodes + len(group) > at_once:
             yield batch
             batch, nodes = [], 0
         batch += [one for node_id in group for one in by_node.get(node_id, ())]
