@@ -79,7 +79,7 @@ def test_ending_and_withdrawing_are_shown_first_too(admin, do):
         ({"valid_from": "soon"}, "A date, please"),
         ({"valid_to": "2026-02-30"}, "A date, please"),
         ({"label": "=x"}, "key=value"),
-        ({"user": "a\x00"}, "control characters"),
+        ({"user": "a\x07"}, "control characters"),
         ({"do": "end", "id": "x"}, "A whole number"),
     ],
 )
