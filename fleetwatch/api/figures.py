@@ -1,16 +1,18 @@
 """Totals as the answers' figures. Pure; money becomes a number here, after it was rounded to the micro-dollar."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
-from fleetwatch.costs.pricing import lines, usd
+from fleetwatch.costs.pricing import EXACT, MICRO_USD, lines, usd
+from fleetwatch.costs.ranking import Ranked
 from fleetwatch.costs.totals import HEADLINE_TIERS, Totals
 from fleetwatch.ledger.policy import STATES, TIERS
 from fleetwatch.lib.intervals import HOUR_MS
 
 Shape = dict[str, Any]
+FAR_BEHIND = Decimal("1e-20")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,26 @@ def rows_of_figures(rows: Sequence[Totals]) -> list[Shape]:
     costs = lines([row.cost_usd for row in rows])
     waste = {tier: lines([row.waste_usd[tier] for row in rows]) for tier in TIERS}
     return [_shape(row, _Rounded(costs[i], {tier: waste[tier][i] for tier in TIERS})) for i, row in enumerate(rows)]
+
+
+def rows_of_ranked(page: Ranked) -> list[Shape]:
+    """The rows of one page: those of all pages sum to the whole, to the micro-dollar, whoever asks for which."""
+    costs = _lines(page, lambda totals: totals.cost_usd)
+    waste = {tier: _lines(page, lambda totals, tier=tier: totals.waste_usd[tier]) for tier in TIERS}
+    rounded = [_Rounded(cost, {tier: waste[tier][i] for tier in TIERS}) for i, cost in enumerate(costs)]
+    return [_shape(group.totals, dollars) for group, dollars in zip(page.groups, rounded, strict=True)]
+
+
+def _lines(page: Ranked, dollars: Callable[[Totals], Decimal]) -> list[Decimal]:
+    """The page's amounts: they sum to what lies between the whole micro-dollars up to its first row and up to its last."""
+    amounts, before = [dollars(group.totals) for group in page.groups], dollars(page.before.totals)
+    through = _whole(sum(amounts, before)) if page.after.groups else usd(dollars(page.totals))
+    return lines(amounts, total=through - _whole(before))
+
+
+def _whole(amount: Decimal) -> Decimal:
+    """Whole micro-dollars, rounded down; a digit that a division cut off far behind them is no micro-dollar less."""
+    return amount.quantize(FAR_BEHIND, context=EXACT).quantize(MICRO_USD, rounding=ROUND_FLOOR)
 
 
 def gpu_hours(milliseconds: int) -> float:

@@ -46,7 +46,11 @@ class Asked:
     def page(self, rows: Sequence[Any] | QuerySet[Any], limit: int) -> tuple[list[Any], str | None]:
         """The rows of this page, and the next page's cursor (None: this is the last)."""
         found = list(rows[self.offset : self.offset + limit + 1])
-        return found[:limit], self._cursor(self.offset + limit) if len(found) > limit else None
+        return found[:limit], self.following(limit, more=len(found) > limit)
+
+    def following(self, limit: int, *, more: bool) -> str | None:
+        """The next page's cursor, where there are more rows than those of this page."""
+        return self._cursor(self.offset + limit) if more else None
 
     def _cursor(self, offset: int) -> str:
         facts = [self.interval.start_ms, self.interval.end_ms, offset]

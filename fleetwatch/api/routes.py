@@ -11,7 +11,7 @@ from ninja import Query, Router
 
 from fleetwatch.alerts.models import Incident
 from fleetwatch.api import rows, schemas
-from fleetwatch.api.figures import figures, rows_of_figures
+from fleetwatch.api.figures import figures, rows_of_figures, rows_of_ranked
 from fleetwatch.api.period import RequestError, asked
 from fleetwatch.api.series import series_of
 from fleetwatch.costs import attribution, book
@@ -57,12 +57,14 @@ def waste(request: HttpRequest, period: Period, where: Where, paging: Paging, gr
     wanted = asked(request)
     by_cause = group_by == "cause"
     scope = Scope(**where.dict(), states=CAUSED_STATES if by_cause else None)
+    if group_by == "job":
+        jobs = costs.ranked(wanted.interval, "job", scope=scope, start=wanted.offset, size=paging.limit)
+        page, following = _lines(jobs.groups, rows_of_ranked(jobs)), wanted.following(paging.limit, more=jobs.after.groups > 0)
+        return wanted.echo() | {"group_by": group_by, "totals": figures(jobs.totals), "rows": page, "next_cursor": following}
     total = costs.totals(wanted.interval, scope=scope)
     interval = wanted.interval
     groups = diagnosis.waste_by_cause(interval, scope=scope) if by_cause else costs.totals_by(interval, group_by, scope=scope)
-    shapes = rows_of_figures([group.totals for group in groups])
-    lines = [shape | {"key": group.key, "label": group.label} for group, shape in zip(groups, shapes, strict=True)]
-    page, following = wanted.page(lines, paging.limit)
+    page, following = wanted.page(_lines(groups, rows_of_figures([group.totals for group in groups])), paging.limit)
     return wanted.echo() | {"group_by": group_by, "totals": figures(total), "rows": page, "next_cursor": following}
 
 
@@ -71,15 +73,14 @@ def jobs(request: HttpRequest, period: Period, where: Where, paging: Paging) -> 
     """Jobs that held GPU time in the period, by wasted dollars."""
     wanted = asked(request)
     scope = Scope(**where.dict(), is_allocated=True)
-    groups = costs.totals_by(wanted.interval, "job", scope=scope)
-    shapes = rows_of_figures([group.totals for group in groups])
-    page, following = wanted.page(list(zip(groups, shapes, strict=True)), paging.limit)
-    named = Job.objects.select_related("team").filter(key__in=[group.key for group, _ in page])
+    page = costs.ranked(wanted.interval, "job", scope=scope, start=wanted.offset, size=paging.limit)
+    named = Job.objects.select_related("team").filter(key__in=[group.key for group in page.groups])
     found = {job.key: job for job in into_teams(named, before=wanted.interval.end)}
     why = diagnosis.primary_causes(wanted.interval, scope=scope)
-    lines = [_job_row(found[group.key], shape, why) for group, shape in page if group.key in found]
-    total = figures(costs.totals(wanted.interval, scope=scope))
-    return wanted.echo() | {"totals": total, "rows": lines, "next_cursor": following}
+    told = zip(page.groups, rows_of_ranked(page), strict=True)
+    lines = [_job_row(found[group.key], shape, why) for group, shape in told if group.key in found]
+    following = wanted.following(paging.limit, more=page.after.groups > 0)
+    return wanted.echo() | {"totals": figures(page.totals), "rows": lines, "next_cursor": following}
 
 
 @router.get("/jobs/{path:key}", response=schemas.JobDetail, tags=["jobs"])
@@ -119,7 +120,7 @@ def gpus(request: HttpRequest, period: Period, paging: Paging, node: schemas.Nam
         found = found.filter(node__name=node)
     page, following = wanted.page(found.select_related("node", "model", "parent").prefetch_related("instances"), paging.limit)
     scope = Scope(node=node)
-    by_uuid = _figures_by_key(costs.totals_by(wanted.interval, "gpu", scope=scope))
+    by_uuid = _figures_by_key(costs.totals_of_gpus(wanted.interval, [gpu.pk for gpu in page], scope=scope))
     lines = [rows.gpu_row(gpu, by_uuid.get(gpu.uuid) or figures(nothing())) for gpu in page]
     total = figures(costs.totals(wanted.interval, scope=scope))
     return wanted.echo() | {"totals": total, "rows": lines, "next_cursor": following}
@@ -178,6 +179,10 @@ def incidents(request: HttpRequest, period: Period, paging: Paging) -> Answer:
 def _job_row(job: Job, shape: Answer, why: Mapping[int, tuple[Primary, Saving]], lines: Sequence[str] = ()) -> Answer:
     primary, saving = why.get(job.pk, (None, None))
     return rows.job_row(job, shape, rows.cause_of(primary, lines), saving)
+
+
+def _lines(groups: list[Group], shapes: list[Answer]) -> list[Answer]:
+    return [shape | {"key": group.key, "label": group.label} for group, shape in zip(groups, shapes, strict=True)]
 
 
 def _figures_by_key(groups: list[Group]) -> dict[str, Answer]:

@@ -8,7 +8,6 @@ from datetime import datetime
 from django.db.models import Count, Max, Q
 
 from fleetwatch.costs.attribution import into_teams
-from fleetwatch.costs.selectors import NOBODY
 from fleetwatch.dashboard import bars
 from fleetwatch.dashboard.bars import Segment, Stretch
 from fleetwatch.inventory.models import GPU, Node
@@ -50,11 +49,6 @@ class Owner:
 
     user: str
     team_name: str
-
-    @property
-    def user_line(self) -> tuple[str, str]:
-        """Key and label of the user's line, as costs has them."""
-        return (self.user, self.user) if self.user else (NOBODY, "no user")
 
 
 @dataclass(frozen=True, slots=True)

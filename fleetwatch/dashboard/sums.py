@@ -1,10 +1,9 @@
-"""Groups put together: the fleet and its teams and users from one breakdown by job, so that the ledger is read once. Pure."""
+"""Totals put together: a breakdown's lines are the whole, so that the ledger is read once. Pure."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
-from fleetwatch.costs.selectors import Group, Totals
+from fleetwatch.costs.selectors import Totals
 from fleetwatch.ledger.policy import STATES, TIERS
 
 
@@ -27,15 +26,6 @@ def together(parts: Sequence[Totals]) -> Totals:
         busy_only_ms=sum(part.busy_only_ms for part in parts),
         busy_only_usd=_usd(part.busy_only_usd for part in parts),
     )
-
-
-def regrouped(groups: Iterable[Group], line_of: Callable[[Group], tuple[str, str]]) -> list[Group]:
-    """The groups summed by the (key, label) that `line_of` gives each; most wasted dollars first, then most dollars."""
-    by_line: dict[tuple[str, str], list[Totals]] = defaultdict(list)
-    for group in groups:
-        by_line[line_of(group)].append(group.totals)
-    merged = [Group(key, label, together(parts)) for (key, label), parts in by_line.items()]
-    return sorted(merged, key=lambda group: (-group.totals.wasted_usd, -group.totals.cost_usd, -group.totals.wasted_ms, group.key))
 
 
 def _usd(amounts: Iterable[Decimal]) -> Decimal:

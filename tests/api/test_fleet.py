@@ -117,6 +117,25 @@ def test_rows_sum_to_the_total_to_the_micro_dollar(api):
         assert round(sum(row["cost_usd"]["states"].values()) * 1e6) == round(row["cost_usd"]["total"] * 1e6)
 
 
+@pytest.mark.parametrize("path", ["waste?group_by=job&", "jobs?"])
+@pytest.mark.parametrize("limit", [1, 3, 4, 7])
+def test_the_rows_of_all_pages_sum_to_the_total_to_the_micro_dollar(api, path, limit):
+    gpu = a_gpu()
+    a_rate("1.000001", gpu=gpu)
+    for number in range(7):
+        an_entry(gpu, "idle", 333_333 + number, job=a_job(), tier="certain")
+
+    rows, cursor = [], ""
+    while cursor is not None:
+        answer = api.get(f"/api/v1/{path}limit={limit}&cursor={cursor}").json()
+        rows += answer["rows"]
+        cursor = answer["next_cursor"]
+
+    for money in (lambda row: row["cost_usd"]["total"], lambda row: row["waste"]["certain"]["usd"]):
+        assert round(sum(money(row) for row in rows) * 1e6) == round(money(answer["totals"]) * 1e6)
+    assert {row["cost_usd"]["total"] for row in rows} <= {0.092592, 0.092593, 0.092594, 0.092595}
+
+
 @pytest.mark.parametrize(
     ("group_by", "keys"),
     [

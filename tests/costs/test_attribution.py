@@ -16,7 +16,7 @@ from fleetwatch.costs.mapping import Conditions, Gives, MappingError
 from fleetwatch.costs.mappings import add_rule, end_rule, withdraw_rule
 from fleetwatch.costs.models import Attribution, MappingRule
 from fleetwatch.costs.pricing import usd
-from fleetwatch.costs.selectors import NOBODY, OWNERS, UNMAPPED, Scope, jobs_by_owner, totals, totals_by
+from fleetwatch.costs.selectors import NOBODY, OWNERS, UNMAPPED, Scope, held_by_owner, totals, totals_by
 from fleetwatch.costs.subjects import BEGINNING
 from fleetwatch.jobs.models import ChangedJob, Job
 from fleetwatch.ledger.models import ClosedMonth, Entry, Policy
@@ -321,11 +321,11 @@ def test_random_rules_say_what_they_say_by_hand_whatever_the_way_they_came_and_l
     rules = [rule for rule in rules if rule.pk != gone.pk]
 
     for owner in OWNERS:
-        for group, (key, _) in jobs_by_owner(DAY, owner):
-            job = next(each for each in jobs if each.key == group.key)
+        for job in jobs:
             hours = [told(job, rules, HOUR + hour * ONE)[owner] for hour in range(5)]
             reason = UNMAPPED if job.user or job.account else NOBODY
-            assert group.totals.capacity_ms == hours.count("" if key == reason else key) * HOUR_MS
+            held = {key: gpu_ms for (key, _), (gpu_ms, _) in held_by_owner(DAY, owner)[job.pk].items()}
+            assert held == {key or reason: hours.count(key) * HOUR_MS for key in hours}
         assert sum(group.totals.capacity_ms for group in totals_by(DAY, owner)) == before.capacity_ms
     standing = [rows(job) for job in jobs]
     assert attribution.attribute([job.pk for job in jobs]) == 0

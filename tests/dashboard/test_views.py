@@ -10,8 +10,7 @@ from django.utils.html import escape
 
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.models import Rate
-from fleetwatch.dashboard import selectors
-from fleetwatch.dashboard.sums import regrouped, together
+from fleetwatch.dashboard.sums import together
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.operations.models import JobRun
@@ -306,16 +305,14 @@ def test_the_theme_is_kept_in_a_cookie(small):
 def test_what_the_overview_puts_together_is_what_the_ledger_says(admin):
     fleet.make(nodes=2, gpus=4, hours=48)
     interval = Interval(factories.NOW - timedelta(hours=48), factories.NOW)
-    groups = costs.totals_by(interval, "job")
-    parts = costs.jobs_by_owner(interval, "team")
-    owners = selectors.owners((group.key for group in groups if group.key), before=factories.NOW)
-    users = regrouped((group for group in groups if group.key), lambda group: owners[group.key].user_line)
 
-    assert together([group.totals for group in groups]) == costs.totals(interval)
-    assert regrouped((group for group, _ in parts), lambda group: (group.key, group.label)) == groups
-    teams = (costs.Group(*team, group.totals) for group, team in parts)
-    assert regrouped(teams, lambda group: (group.key, group.label)) == costs.totals_by(interval, "team")
-    assert users == [group for group in costs.totals_by(interval, "user") if group.key]
+    found = costs.wasters(interval, 3)
+
+    assert found.totals == costs.totals(interval) == together([group.totals for group in costs.totals_by(interval, "job")])
+    assert found.teams == [group for group in costs.totals_by(interval, "team") if group.key]
+    for ranked, group_by in ((found.users, "user"), (found.jobs, "job")):
+        lines = [group for group in costs.totals_by(interval, group_by) if group.key]
+        assert (ranked.groups, ranked.count) == (lines[:3], len(lines))
 
 
 BUDGETS = {

@@ -4,7 +4,7 @@
 --      owner (team, project, cost_centre: whose it was at that moment, by costs_owned) or NULL, by_owner (whether that matters);
 --      step (hour, day) or NULL, zone (IANA name) for days; day_starts, day_ends (the zone's days that the interval
 --      touches); by_gpu (whether it matters which GPU it was), use_sums (whether sums of days can answer);
---      what is looked at, NULL = all: node_id, node_ids (of these nodes), gpu_id, gpu_model_id, job_id, team_id, user_name,
+--      what is looked at, NULL = all: node_id, gpu_ids (with their instances), gpu_model_id, job_id, team_id, user_name,
 --      is_allocated, has_gpu_model, states, has_team, project, cost_centre ("" = none), is_named (whether jobs without them name a user or an account).
 -- Again: safe, it only reads. The tests on parameters are constants to the planner: it folds them away.
 WITH change AS (
@@ -50,14 +50,13 @@ calendar AS (
 wanted_node AS MATERIALIZED (
     SELECT id AS node_id
     FROM inventory_node
-    WHERE %(gpu_id)s::bigint IS NULL
+    WHERE %(gpu_ids)s::bigint[] IS NULL
       AND %(job_id)s::bigint IS NULL
       AND (%(node_id)s::bigint IS NULL OR id = %(node_id)s::bigint)
-      AND (%(node_ids)s::bigint[] IS NULL OR id = ANY(%(node_ids)s::bigint[]))
     UNION
     SELECT node_id
     FROM ledger_entry
-    WHERE gpu_id IN (SELECT id FROM inventory_gpu WHERE id = %(gpu_id)s::bigint OR parent_id = %(gpu_id)s::bigint)
+    WHERE gpu_id IN (SELECT id FROM inventory_gpu WHERE id = ANY(%(gpu_ids)s::bigint[]) OR parent_id = ANY(%(gpu_ids)s::bigint[]))
       AND start >= %(start)s
       AND start < %(end)s
     UNION
@@ -148,8 +147,8 @@ span AS MATERIALIZED (
       AND (%(job_id)s::bigint IS NULL OR part.job_id = %(job_id)s::bigint)
       AND (%(is_allocated)s::boolean IS NULL OR (part.job_id IS NOT NULL) = %(is_allocated)s::boolean)
       AND (%(states)s::text[] IS NULL OR part.state = ANY(%(states)s::text[]))
-      AND (%(gpu_id)s::bigint IS NULL OR part.gpu_id IN (
-          SELECT id FROM inventory_gpu WHERE id = %(gpu_id)s::bigint OR parent_id = %(gpu_id)s::bigint
+      AND (%(gpu_ids)s::bigint[] IS NULL OR part.gpu_id IN (
+          SELECT id FROM inventory_gpu WHERE id = ANY(%(gpu_ids)s::bigint[]) OR parent_id = ANY(%(gpu_ids)s::bigint[])
       ))
     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
 ),
