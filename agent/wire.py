@@ -299,8 +299,9 @@ def _agent(value: Any) -> Item:
     except WireError as error:
         raise WireError("agent." + error.field, "agent.%s" % error) from None
     for name in ("dropped_windows", "spool_bytes", "cpu_s", "rss_bytes"):
-        if given.get(name) is not None:
-            _numbers("agent." + name, [given[name]], "power_w")
+        value = given.get(name)
+        if value is not None and not (type(value) in (int, float) and 0 <= value <= MAX_AMOUNT):
+            _numbers("agent." + name, [value], "power_w")  # says what is wrong
     return {key: item for key, item in given.items() if _is_storable(key) and _is_storable(item)}
 
 

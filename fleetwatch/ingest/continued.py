@@ -61,7 +61,8 @@ class Arrived(NamedTuple):
     received: Moment
     start_ms: int  # of the windows
     end_ms: int
-    newest_ms: int  # of windows and host samples
+    oldest_ms: int  # of windows and host samples
+    newest_ms: int
     is_use_due: bool  # of the token: to be noted
 
     @property
@@ -86,7 +87,7 @@ def arrived(known: Known, batch: Batch, packed: bytes, received: Moment, *, is_u
         return None
     if not known.living.issubset([place for place, start in zip(batch.windows["gpu"], starts, strict=True) if start == last_ms]):
         return None
-    return Arrived(known, batch, packed, received, start_ms, end_ms, newest_ms, is_use_due)
+    return Arrived(known, batch, packed, received, start_ms, end_ms, oldest_ms, newest_ms, is_use_due)
 
 
 def store_together(group: Sequence[Arrived]) -> list[bool]:
@@ -169,9 +170,14 @@ def _appended(one: Arrived) -> Appended:
         start_ms=one.start_ms,
         end_ms=one.end_ms,
         payload=one.packed,
-        hours_ms=[hour * HOUR_MS for hour in sorted({start // HOUR_MS for start in _starts(batch)})],
+        hours_ms=_hours_ms(one),
     )
 
 
-def _starts(batch: Batch) -> set[int]:
-    return {*batch.windows["start_ms"], *batch.host.get("start_ms", ())}
+def _hours_ms(one: Arrived) -> list[int]:
+    """The hours in which windows and host samples start."""
+    first = one.oldest_ms - one.oldest_ms % HOUR_MS
+    if one.newest_ms <= first + HOUR_MS:
+        return [first]
+    starts = {*one.batch.windows["start_ms"], *one.batch.host.get("start_ms", ())}
+    return [hour * HOUR_MS for hour in sorted({start // HOUR_MS for start in starts})]

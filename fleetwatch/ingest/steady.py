@@ -85,9 +85,10 @@ def _repeats(given: Any, known: Facts) -> bool:
 def _are_windows(given: Any, gpu_count: int) -> bool:
     """Whether the columns fit together, their values having been checked."""
     windows, host, length_ms = given.windows, given.host, given.window_s * 1000
+    starts = windows.start_ms
     if not windows.gpu or not _are_equally_long(windows) or max(windows.gpu) >= gpu_count or max(windows.observed_ms) > length_ms:
         return False
-    if max(windows.start_ms) + length_ms - min(windows.start_ms) > wire.MAX_SPAN_MS:
+    if max(starts) + length_ms - min(starts) > wire.MAX_SPAN_MS:
         return False
     if host is None or _is_empty(host):
         return True

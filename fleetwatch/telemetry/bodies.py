@@ -10,7 +10,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import compress
 from typing import Any
 
 import msgspec
@@ -73,8 +73,8 @@ _BODY = msgspec.defstruct(
     ],
 )
 _BODIES: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_BODY)
-_INTEGERS = msgspec.json.Decoder(list[list[int]])
-_NUMBERS = msgspec.json.Decoder(list[list[float | None]])
+_INTEGERS = msgspec.json.Decoder(list[int])
+_NUMBERS = msgspec.json.Decoder(list[float | None])
 _GPUS = msgspec.json.Decoder(list[_GPU])
 _PROCESSES = msgspec.json.Decoder(list[_Process] | None)
 
@@ -190,12 +190,12 @@ def _joined(texts: Sequence[Raw], counts: list[int], decoder: "msgspec.json.Deco
     """What the texts say, one after the other; of an absent one nothing is known. Raises ValueError for another length."""
     said = [_nothing_of(count) if text is _NOTHING or text == _NULL else text for text, count in zip(texts, counts, strict=True)]
     is_new = np.array([True, *map(operator.ne, said[1:], said)])[: len(said)]
-    lists = decoder.decode(b"[%b]" % b",".join(compress(said, is_new)))
+    values = decoder.decode(b"[%b]" % b",".join([bytes(text)[1:-1] for text in compress(said, is_new)]))
     lengths = np.array(counts, dtype=np.int64)
     told = int(lengths[is_new].sum())
-    if sum(map(len, lists)) != told:
-        raise ValueError(f"a column has {sum(map(len, lists))} values for {told} windows")
-    found = np.fromiter(chain.from_iterable(lists), dtype=dtype, count=told)  # makes None NaN
+    if len(values) != told:
+        raise ValueError(f"a column has {len(values)} values for {told} windows")
+    found = np.fromiter(values, dtype=dtype, count=told)  # makes None NaN
     return found if is_new.all() else found[_places(is_new, lengths)]
 
 
