@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
+from operator import attrgetter
 from typing import Any
 
 from fleetwatch.costs.pricing import EXACT, MICRO_USD, lines, usd
@@ -37,10 +38,14 @@ def rows_of_figures(rows: Sequence[Totals]) -> list[Shape]:
 
 def rows_of_ranked(page: Ranked) -> list[Shape]:
     """The rows of one page: those of all pages sum to the whole, to the micro-dollar, whoever asks for which."""
-    costs = _lines(page, lambda totals: totals.cost_usd)
-    waste = {tier: _lines(page, lambda totals, tier=tier: totals.waste_usd[tier]) for tier in TIERS}
+    costs = _lines(page, attrgetter("cost_usd"))
+    waste = {tier: _lines(page, _wasted(tier)) for tier in TIERS}
     rounded = [_Rounded(cost, {tier: waste[tier][i] for tier in TIERS}) for i, cost in enumerate(costs)]
     return [_shape(group.totals, dollars) for group, dollars in zip(page.groups, rounded, strict=True)]
+
+
+def _wasted(tier: str) -> Callable[[Totals], Decimal]:
+    return lambda totals: totals.waste_usd[tier]
 
 
 def _lines(page: Ranked, dollars: Callable[[Totals], Decimal]) -> list[Decimal]:

@@ -185,8 +185,8 @@ def _together(told: Columns, chosen: NDArray[np.bool_]) -> list[Cell]:
     rows, first = np.unique(told.row[index], return_index=True)
     bounds = pairwise([*first.tolist(), len(index)])
     return [
-        _with_figures(told.common[row], *(column[index[start:end]] for column in (told.gpu_ms, told.energy_j, told.energy_ms)))
-        for row, (start, end) in zip(rows.tolist(), bounds, strict=True)
+        _with_figures(told.common[row], told.gpu_ms[some], told.energy_j[some], told.energy_ms[some])
+        for row, some in zip(rows.tolist(), (index[start:end] for start, end in bounds), strict=True)
     ]
 
 
