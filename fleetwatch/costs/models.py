@@ -254,7 +254,7 @@ class DayHours(models.Model):
 
 
 class MappingRule(models.Model):
-    """Jobs that it matches belong to its team, project and cost centre over [valid_from, valid_to); mapping.py says which rule is asked first.
+    """Jobs that it matches belong to its team, project and cost centre over [valid_from, valid_to); mapping.py says the order.
 
     All of its conditions have to hold; "" = any. `*` in one stands for any characters, also none.
     Both ends lie on a UTC hour or the organisation's midnight: entries are cut there.

@@ -111,7 +111,7 @@ def covered(lanes: Lanes, *, since: int = 0) -> Iterator[Covered]:
     """Each detector of the table with the cells that it covers, in the table's order."""
     looks: dict[tuple[int, bool], _Look] = {}
     windows: dict[tuple[int, bool], Features] = {}
-    warm = replace(lanes, held=lanes.held & (lanes.age >= WARM_UP))
+    warm = _warm(lanes)
     for detector in DETECTORS:
         parts = []
         running = detector.is_of_running_work
@@ -126,6 +126,15 @@ def covered(lanes: Lanes, *, since: int = 0) -> Iterator[Covered]:
                 windows[length, running] = look.alone if length == 1 else Features(look.alone.lanes, length)
             parts.append(_covered_by(look, windows[length, running], detector))
         yield parts[0] if len(parts) == 1 else _joined(detector, parts)
+
+
+def _warm(lanes: Lanes) -> Lanes:
+    """The lanes without what jobs did while they warmed up: a pause then is no pause of their work."""
+    is_cold = lanes.held & (lanes.age < WARM_UP)
+    if not is_cold.any():
+        return lanes
+    figures = {name: np.where(is_cold, np.nan, values) for name, values in lanes.figures.items()}
+    return replace(lanes, held=lanes.held & ~is_cold, figures=figures)
 
 
 def _edge(length: int) -> int:

@@ -168,3 +168,16 @@ def test_the_order_of_jobs_and_gpus_does_not_matter(jobs):
 def test_a_causes_number_is_its_rank():
     assert (NUMBER["no_telemetry"], NUMBER["gpu_fault"], CAUSES[-1]) == (0, 1, "undetermined")
     assert verdicts.NUMBER["hung"] < NUMBER["checkpoint_stall"] < NUMBER["healthy"]
+
+
+def test_a_pause_while_a_job_warms_up_is_no_pause_of_its_work():
+    loading = WELL | {"util_mean": 0.0, "tensor_active": 0.0, "long_low_s": 300.0, "long_onsets": 0.0}
+    # an evaluation of 15 seconds in each five minutes: 5 % of the time, less than any checkpoint rule asks for
+    working = WELL | {
+        "util_high_fraction": 0.95, "long_low_s": 15.0, "long_onsets": 1.0, "long_first_onset_s": 60.0, "long_last_onset_s": 60.0,
+        "long_interval_s": 0.0, "long_interval_s2": 0.0,
+    }  # fmt: skip
+
+    found = judge(of(loading, loading, *[working] * 22, age=0))
+
+    assert set(told(found)[2:]) == {"healthy"}
