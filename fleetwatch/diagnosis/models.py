@@ -169,7 +169,9 @@ class Fix(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["user", "job_name", "gpus", "cause"], nulls_distinct=False, name="one_fix_per_series_and_cause"),
+            models.UniqueConstraint(
+                fields=["user", "job_name", "gpus", "cause"], nulls_distinct=False, name="one_fix_per_series_and_cause"
+            ),
             models.CheckConstraint(
                 condition=Q(saved_low_ms__gte=0, saved_low_ms__lte=F("saved_high_ms")), name="realised_savings_are_an_interval"
             ),
