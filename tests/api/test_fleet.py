@@ -199,7 +199,7 @@ def test_the_number_of_queries_does_not_grow_with_the_fleet(api, django_assert_m
         api.get("/api/v1/fleet/summary")
     with django_assert_max_num_queries(8):
         api.get("/api/v1/waste?group_by=job")
-    with django_assert_max_num_queries(10):
+    with django_assert_max_num_queries(11):
         api.get("/api/v1/jobs")
     with django_assert_max_num_queries(11):
         api.get("/api/v1/nodes")
