@@ -72,7 +72,7 @@ def test_the_last_use_is_noted_once_a_minute(ann):
 
 def test_an_unknown_scope_is_refused(ann):
     with pytest.raises(ValueError, match="unknown scope"):
-        create_api_token(ann, scope="write", now=NOW)
+        create_api_token(ann, scope="root", now=NOW)
 
 
 def test_the_command_prints_the_token_alone(ann, capsys):
@@ -83,7 +83,7 @@ def test_the_command_prints_the_token_alone(ann, capsys):
     assert authenticate_api_token(text.strip(), timezone.now()) == ann
 
 
-@pytest.mark.parametrize("arguments", [["bob"], ["ann", "--scope", "write"]])
+@pytest.mark.parametrize("arguments", [["bob"], ["ann", "--scope", "root"]])
 def test_the_command_says_what_is_wrong(ann, arguments):
     with pytest.raises(CommandError):
         call_command("create_api_token", *arguments)

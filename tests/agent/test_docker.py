@@ -1,6 +1,7 @@
 import json
 import os
 import socketserver
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -83,6 +84,13 @@ def engine(path: Path) -> Iterator[Engine]:
         yield state
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder with a short name: a socket's address has at most 107 bytes, and pytest's own folders are named after the test."""
+    with tempfile.TemporaryDirectory(prefix="fw", dir="/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

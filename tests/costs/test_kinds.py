@@ -13,6 +13,7 @@ from fleetwatch.costs.day_sums import refresh, sum_days, wrong_sums
 from fleetwatch.costs.kinds import time_of_kinds
 from fleetwatch.costs.models import DayHours, NodePlace
 from fleetwatch.costs.priced import priced
+from fleetwatch.costs.totals import ALLOCATED_STATES
 from fleetwatch.ledger.models import Entry
 from fleetwatch.ledger.store import count_versions
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
@@ -45,7 +46,8 @@ def by_hand(interval):
         kind = Kind(gpu.model.name if gpu.model else "(none)", *place)
         found = sums.setdefault((entry.start, kind, each.rate and each.rate.usd_per_gpu_hour), Counter())
         found["capacity"] += entry.gpu_ms
-        found["held"] += entry.gpu_ms if entry.job_id else 0
+        # what only a held GPU can be was held, also where its job was deleted
+        found["held"] += entry.gpu_ms if entry.job_id or entry.state in ALLOCATED_STATES else 0
         found["unobserved"] += entry.gpu_ms if entry.state == "unobserved" else 0
     return {(*key, found["capacity"], found["held"], found["unobserved"]) for key, found in sums.items()}
 

@@ -100,7 +100,7 @@ def test_a_job_that_only_accounting_knows_shows_its_outcome_and_what_it_asked_fo
     page = text_of(admin.get("/jobs/slurm/della/12"))
 
     assert "<dt>State</dt><dd>failed</dd>" in page
-    assert "<dt>requested_gpus</dt><dd>2</dd>" in page
+    assert "<dt>Requested gpus</dt><dd>2</dd>" in page
     assert "<dt>exit_code</dt><dd>1:0</dd>" in page
 
 
@@ -322,10 +322,10 @@ BUDGETS = {
     "/nodes/node-001": 27,
     "/gpus/GPU-node-001-0": 20,
     "/jobs": 16,
-    "/jobs/slurm/della/1000": 22,
+    "/jobs/slurm/della/1000": 36,
     "/waste": 16,
     "/status": 20,
-    "/settings": 24,
+    "/settings": 25,
     "/charts/spend": 12,
     "/charts/fleet": 8,
     "/charts/gpu-power?gpu=GPU-node-001-0": 12,

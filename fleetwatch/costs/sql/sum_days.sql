@@ -64,7 +64,7 @@ hour AS (
         gpu_id,
         cut,
         sum(gpu_ms)::bigint AS capacity_ms,
-        COALESCE(sum(gpu_ms) FILTER (WHERE job_id IS NOT NULL), 0)::bigint AS held_ms,
+        COALESCE(sum(gpu_ms) FILTER (WHERE job_id IS NOT NULL OR state IN ('useful', 'underused', 'stalled', 'idle', 'starting')), 0)::bigint AS held_ms,
         COALESCE(sum(gpu_ms) FILTER (WHERE state = 'unobserved'), 0)::bigint AS unobserved_ms
     FROM part
     GROUP BY node_id, start, gpu_id, cut

@@ -35,7 +35,11 @@ part AS (
         entry.start,
         wanted_gpu.stands_for_id AS gpu_id,
         entry.gpu_ms AS capacity_ms,
-        CASE WHEN entry.job_id IS NULL THEN 0 ELSE entry.gpu_ms END AS held_ms,
+        -- the time of a job that was deleted was held all the same
+        CASE
+            WHEN entry.job_id IS NOT NULL OR entry.state IN ('useful', 'underused', 'stalled', 'idle', 'starting') THEN entry.gpu_ms
+            ELSE 0
+        END AS held_ms,
         CASE WHEN entry.state = 'unobserved' THEN entry.gpu_ms ELSE 0 END AS unobserved_ms
     FROM open_part
     -- OFFSET 0: each part by the index on (node, start)

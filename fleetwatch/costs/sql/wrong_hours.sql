@@ -25,7 +25,7 @@ by_entry AS (
         summed.start,
         entry.start AS cut,
         sum(entry.gpu_ms) AS capacity_ms,
-        COALESCE(sum(entry.gpu_ms) FILTER (WHERE entry.job_id IS NOT NULL), 0) AS held_ms,
+        COALESCE(sum(entry.gpu_ms) FILTER (WHERE entry.job_id IS NOT NULL OR entry.state IN ('useful', 'underused', 'stalled', 'idle', 'starting')), 0) AS held_ms,
         COALESCE(sum(entry.gpu_ms) FILTER (WHERE entry.state = 'unobserved'), 0) AS unobserved_ms
     FROM summed
     JOIN ledger_entry AS entry
