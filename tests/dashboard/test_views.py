@@ -100,8 +100,8 @@ def test_a_job_that_only_accounting_knows_shows_its_outcome_and_what_it_asked_fo
     page = text_of(admin.get("/jobs/slurm/della/12"))
 
     assert "<dt>State</dt><dd>failed</dd>" in page
-    assert "<dt>Requested gpus</dt><dd>2</dd>" in page
-    assert "<dt>exit_code</dt><dd>1:0</dd>" in page
+    assert "<dt>Requested GPUs</dt><dd>2</dd>" in page
+    assert "<dt>Exit code</dt><dd>1:0</dd>" in page
 
 
 def test_the_gpu_page_shows_its_states_in_order_of_time(small):

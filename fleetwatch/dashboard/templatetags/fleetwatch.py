@@ -141,8 +141,8 @@ def event_words(kind: str) -> str:
 
 @register.filter
 def spaced(name: str) -> str:
-    """A name for people: on_demand is "on demand"."""
-    return name.replace("_", " ")
+    """A name for people: on_demand is "on demand", requested_gpus "requested GPUs"."""
+    return name.replace("_", " ").replace("gpu", "GPU")
 
 
 @register.filter
