@@ -21,7 +21,7 @@ up: ## the same stack, empty, for real use
 test: ## lint, then everything: unit, integration on real Postgres and Redis, browser
 	@$(PYTHON) deploy/bootstrap.py browser
 	@$(MAKE) --no-print-directory lint
-	@$(RUN) -m pytest
+	@$(RUN) -m pytest -n auto --dist load
 
 lint: ## ruff, mypy, Django's checks, migrations complete (the architecture is a test)
 	@$(PYTHON) deploy/bootstrap.py dev
