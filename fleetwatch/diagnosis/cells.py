@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetwatch.diagnosis import lows
+from fleetwatch.ledger.facts import Windows
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -44,21 +45,6 @@ PEERS = ("peer_n", "peer_x", "peer_m", "peer_xx", "peer_mm", "peer_xm")  # sums 
 
 BUSY = 0.5  # utilisation from which a clock says something of the work
 MEMORY_DROP = 0.2  # of the GPU's memory (domain: allocation sawtooth)
-
-
-class Windows(Protocol):
-    """Windows sorted by GPU and start (telemetry.frames.Frame is one); NaN = not read."""
-
-    @property
-    def gpu_id(self) -> Ints: ...
-    @property
-    def start_ms(self) -> Ints: ...
-    @property
-    def end_ms(self) -> Ints: ...
-    @property
-    def observed_ms(self) -> Ints: ...
-    @property
-    def columns(self) -> Mapping[str, Floats]: ...
 
 
 class HostSamples(Protocol):
@@ -97,7 +83,7 @@ def cells(
     memory_bytes: Mapping[int, float | None],
     holders: Ints,
 ) -> Cells:
-    """Figures of these GPUs in `count` cells from `start_ms` on; windows count where they start.
+    """Figures of these GPUs in `count` cells from `start_ms` on; windows, sorted by GPU and start, count where they start.
 
     Windows before start_ms only tell whether a pause had begun. `memory_bytes` is each GPU's
     total, None = not known. `holders` is the job of each GPU and cell, 0 = none: GPUs that one job

@@ -3,11 +3,10 @@
 A GPU pauses while its utilisation is low, and while it spins: it shows a busy kernel and draws no power, waiting for another rank.
 """
 
-from collections.abc import Mapping
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
+
+from fleetwatch.ledger.facts import Windows
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -28,19 +27,6 @@ INTERVALS = "long_interval_s"  # sum of the times from onset to onset within the
 INTERVALS_SQUARED = "long_interval_s2"
 LONGEST = "long_longest_s"  # the longest pause that ended here or still goes on
 FIGURES = (LOW_S, ONSETS, FIRST_ONSET, LAST_ONSET, INTERVALS, INTERVALS_SQUARED, LONGEST)
-
-
-class Windows(Protocol):
-    """Windows sorted by GPU and start; NaN = not read."""
-
-    @property
-    def gpu_id(self) -> Ints: ...
-    @property
-    def start_ms(self) -> Ints: ...
-    @property
-    def end_ms(self) -> Ints: ...
-    @property
-    def columns(self) -> Mapping[str, Floats]: ...
 
 
 def of(windows: Windows, place: Ints, size: int) -> dict[str, Floats]:
