@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from django.db import connection
+from django.db import connection, transaction
 
 
 def lock_key(name: str) -> int:
@@ -28,6 +28,21 @@ def advisory_lock(name: str) -> Iterator[bool]:
         finally:
             if held:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [lock_key(name)])
+
+
+@contextmanager
+def one_view() -> Iterator[None]:
+    """Reads within see the database as it was at the first of them, whatever others commit meanwhile; nothing can be written.
+
+    Within a transaction that is open already its own view holds.
+    """
+    if connection.in_atomic_block:
+        yield
+        return
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
 
 
 def wait_for_lock(name: str) -> None:

@@ -13,6 +13,7 @@ from fleetwatch.costs.drift import drifts
 from fleetwatch.diagnosis import check as diagnosis
 from fleetwatch.ledger import check
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.sql import one_view
 
 MAX_SHOWN = 1000  # the rest is counted
 NODES_PER_LINE = 10  # of progress
@@ -26,6 +27,11 @@ class Command(BaseCommand):
         parser.add_argument("--to", dest="end", metavar="TIME", help="ISO 8601; default: the end")
 
     def handle(self, *args: Any, start: str | None, end: str | None, **options: Any) -> None:
+        # posting goes on: what is compared has to be of one moment
+        with one_view():
+            self._check(start, end)
+
+    def _check(self, start: str | None, end: str | None) -> None:
         bounds = check.whole_ledger(timezone.now())
         low, high = self._moment("--from", start), self._moment("--to", end)
         if low is not None and high is not None and low >= high:
