@@ -1,10 +1,12 @@
 """A fleet's day in the store, its month in the ledger: bytes, questions, pages; beside VictoriaMetrics and Prometheus, and as it grows."""
 
 import math
+import multiprocessing
 import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,12 +55,18 @@ class Measured:
 
 def run(size: Size) -> list[Table]:
     """Bytes of a value, questions and pages for a simulated fleet: its day of 10 s windows and its month of ledger."""
-    measured = [measure(gpus, with_peers=with_peers) for gpus, with_peers in (QUICK if size is Size.QUICK else FULL)]
+    measured = [_apart(gpus, with_peers=with_peers) for gpus, with_peers in (QUICK if size is Size.QUICK else FULL)]
     return [
         *(beside_peers(one) for one in measured if len(one.bytes_per_value) > 1),
         pages_table(measured[-1] if measured[-1].gpus == 1000 else measured[1]),
         growth(measured),
     ]
+
+
+def _apart(gpus: int, *, with_peers: bool) -> Measured:
+    """`measure` in a process of its own: Django's settings and pool belong to one hub for a process's life."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as alone:
+        return alone.submit(measure, gpus, with_peers=with_peers).result()
 
 
 def measure(gpus: int, *, with_peers: bool) -> Measured:
