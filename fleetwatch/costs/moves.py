@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from django.db import transaction
 
-from fleetwatch.costs.imports import LOOKS_BACK_DAYS, closed_days
+from fleetwatch.costs.difference import LOOKS_BACK_DAYS, closed_days
 from fleetwatch.costs.selectors import Line, held_by_owner
 from fleetwatch.costs.totals import ZERO
 from fleetwatch.lib.intervals import Interval

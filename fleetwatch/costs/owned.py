@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from fleetwatch.costs.imports import closed_days
+from fleetwatch.costs.difference import closed_days
 from fleetwatch.costs.selectors import Scope, totals
 
 

@@ -5,10 +5,12 @@ UTF-8, commas or semicolons, a first line with the columns. What the cells mean 
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from typing import TypeVar
 
+Row = TypeVar("Row")
 MAX_FAULTS = 100  # told; a file that is wrong in more places is wrong in its form
 
 
@@ -30,6 +32,12 @@ class RefusedError(ValueError):
     def __init__(self, faults: list[Fault]) -> None:
         super().__init__("; ".join(map(str, faults[:3])))
         self.faults = faults
+
+
+def refuse(faults: Iterable[Fault]) -> None:
+    """Raises RefusedError, the first lines first, if there are any."""
+    if told := sorted(faults, key=lambda fault: fault.line):
+        raise RefusedError(told[:MAX_FAULTS])
 
 
 class FieldError(ValueError):
@@ -66,6 +74,18 @@ def rows(
             yield at, dict(zip(header, (cell.strip() for cell in cells), strict=False))
     except csv.Error as error:
         raise RefusedError([Fault(reader.line_num, "", f"This is no CSV: {error}.")]) from error
+
+
+def parsed(lines: Iterable[tuple[int, Mapping[str, str]]], parse: Callable[[int, Mapping[str, str]], Row], *, what: str) -> list[Row]:
+    """Each line of rows() as `parse` makes it; `what` one is called. Raises RefusedError with every FieldError, and without any line."""
+    found, faults = [], []
+    for line, cells in lines:
+        try:
+            found.append(parse(line, cells))
+        except FieldError as error:
+            faults.append(Fault(line, error.field, str(error)))
+    refuse(faults if faults or found else [Fault(1, "", f"There is no {what} in it.")])
+    return found
 
 
 def header_faults(header: list[str], *, needed: tuple[str, ...], known: tuple[str, ...] | None = None) -> list[Fault]:

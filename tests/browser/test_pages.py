@@ -35,6 +35,7 @@ PAGES = {
     "&usd_per_kwh=0.12&rack_usd_per_month=900&network_usd_per_month=300&staff_usd_per_month=500",
     "rates-import": "/settings/rates/import",
     "mappings": "/settings/mappings",
+    "mappings-import": "/settings/mappings/import",
     "search": "/search?q=train",
     "definitions": "/docs/states",
     "api-docs": "/api/v1/docs",

@@ -7,7 +7,8 @@ from io import BytesIO, StringIO
 import pytest
 from django.core.management import call_command
 
-from fleetwatch.costs.imports import Imported, closed_days, dry_run, import_rates
+from fleetwatch.costs.difference import Imported, closed_days
+from fleetwatch.costs.imports import dry_run, import_rates
 from fleetwatch.costs.models import Rate
 from fleetwatch.costs.selectors import totals
 from fleetwatch.costs.services import BEGINNING, RateError, ensure_example_rates, set_rate, withdraw_rate

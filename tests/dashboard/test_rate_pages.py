@@ -5,14 +5,14 @@ import re
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
-from fleetwatch.costs.models import Rate
+from fleetwatch.costs.models import MappingRule, Rate
 from fleetwatch.costs.rate_csv import MAX_BYTES
 from fleetwatch.ledger.models import Entry
 from tests.dashboard import factories
 
 pytestmark = pytest.mark.django_db
 
-PAGES = ["/settings/rates/import", "/settings/rates/calculator"]
+PAGES = ["/settings/rates/import", "/settings/rates/calculator", "/settings/mappings/import"]
 SERVER = {
     "server_usd": "$280,320",
     "gpus_per_server": "8",
@@ -56,6 +56,25 @@ def test_a_file_is_shown_in_dollars_and_set_by_the_next_step(admin):
     done = admin.post("/settings/rates/import", {"do": "import", "text": shown.context["text"]}, follow=True)
     assert "1 rates were set; 0 stood already." in text_of(done)
     assert Rate.objects.count() == 2
+
+
+def test_a_file_of_mapping_rules_is_shown_by_the_lines_that_it_moves_and_set_by_the_next_step(admin):
+    gpu = factories.gpu(factories.node())
+    factories.rate("2.00")
+    factories.entry(gpu, hours_ago=48, held_by=factories.job(user="ann", team="nlp")).save()
+    sent = {"text": "user,team,project,valid_from\nann,vision,Apollo,beginning\n"}
+
+    shown = admin.post("/settings/mappings/import", sent)
+
+    assert [(each.owner, each.label, each.difference_usd) for each in shown.context["dry_run"].changes][:2] == [
+        ("team", "nlp", -2),
+        ("team", "vision", 2),
+    ]
+    assert "Set 1 rule<" in text_of(shown)
+    assert not MappingRule.objects.exists()
+    done = admin.post("/settings/mappings/import", {"do": "import", "text": shown.context["text"]}, follow=True)
+    assert "1 rules were set; 0 stood already." in text_of(done)
+    assert MappingRule.objects.get().created_by == "ann"
 
 
 def test_bad_lines_are_listed_and_the_text_stays(admin):

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from fleetwatch.costs.pricing import CENT, usd
 from fleetwatch.lib.csv_rows import RefusedError
+from fleetwatch.lib.input_file import read_input
 from fleetwatch.reports.invoice_csv import COLUMNS, MAX_BYTES
 from fleetwatch.reports.invoices import Imported, InvoiceError, import_invoice
 from fleetwatch.reports.reconciliation import Reconciliation, reconciliation
@@ -46,8 +47,7 @@ class Command(BaseCommand):
 
     def _content(self, file: str) -> bytes:
         try:
-            with sys.stdin.buffer if file == "-" else Path(file).open("rb") as source:
-                return source.read(MAX_BYTES + 1)
+            return read_input(file, max_bytes=MAX_BYTES)
         except OSError as error:
             self.stderr.write(f"{file}: {error.strerror}")
             sys.exit(2)

@@ -1,0 +1,75 @@
+"""Mapping rules as CSV: a file as it came in becomes checked rows, or a list of what is wrong with it by line and field. Pure.
+
+Columns: what a rule asks (user, account, namespace, partition, label as key=value), what it gives (team, project,
+cost_centre), priority ("" = 100), valid_from and valid_to ("" = open) as dates of the organisation, times with an offset,
+or "beginning"; note.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from fleetwatch.costs import mapping
+from fleetwatch.costs.mapping import Conditions, Gives, MappingError
+from fleetwatch.lib import csv_cells, csv_rows
+from fleetwatch.lib.csv_rows import Fault, FieldError
+
+MAX_BYTES = 1_000_000
+MAX_ROWS = 2_000
+COLUMNS = (*mapping.CONDITIONS, *mapping.GIVES, "priority", "valid_from", "valid_to", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One rule as a file has it; valid_from None = from the beginning, valid_to None = open."""
+
+    line: int
+    asks: Conditions
+    gives: Gives
+    priority: int
+    valid_from: datetime | None
+    valid_to: datetime | None
+    note: str
+
+
+def read(content: bytes, zone: ZoneInfo) -> list[Row]:
+    """The rows of a file. Raises RefusedError with every fault found, at most MAX_FAULTS."""
+    lines = csv_rows.rows(content, max_bytes=MAX_BYTES, max_rows=MAX_ROWS, check_header=_check_header)
+    return csv_rows.parsed(lines, lambda line, cells: _row(line, cells, zone), what="rule")
+
+
+def _check_header(header: list[str]) -> None:
+    faults = csv_rows.header_faults(header, needed=("valid_from",), known=COLUMNS)
+    for names in (mapping.CONDITIONS, mapping.GIVES):
+        if not any(name in header for name in names):
+            faults.append(Fault(1, "", f"One of the columns {', '.join(names)} is needed."))
+    csv_rows.refuse(faults)
+
+
+def _row(line: int, cells: Mapping[str, str], zone: ZoneInfo) -> Row:
+    csv_cells.check_texts(cells)
+    try:
+        label, value = mapping.read_label(cells.get("label", ""))
+        user, account, namespace, partition = (cells.get(name, "") for name in ("user", "account", "namespace", "partition"))
+        row = Row(
+            line=line,
+            asks=Conditions(user, account, namespace, partition, label, value),
+            gives=Gives(cells.get("team", ""), cells.get("project", ""), cells.get("cost_centre", "")),
+            priority=_priority(cells.get("priority", "")),
+            valid_from=csv_cells.begins("valid_from", cells.get("valid_from", ""), zone),
+            valid_to=csv_cells.moment("valid_to", cells.get("valid_to", ""), zone),
+            note=cells.get("note", ""),
+        )
+        mapping.checked(row.asks, row.gives, priority=row.priority, note=row.note)
+    except MappingError as error:
+        raise FieldError(error.field, str(error)) from error
+    return row
+
+
+def _priority(text: str) -> int:
+    if not text:
+        return mapping.USUAL
+    if not text.isascii() or not text.isdecimal() or len(text) > len(str(mapping.LAST)):
+        raise FieldError("priority", f"A whole number from {mapping.FIRST} to {mapping.LAST}, please, not {text[:40]!r}.")
+    return int(text)

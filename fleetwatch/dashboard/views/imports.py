@@ -1,0 +1,97 @@
+"""Files of rates and of mapping rules: an admin sees what one would change in dollars, then the same text is imported."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from fleetwatch.accounts.models import User
+from fleetwatch.accounts.permissions import admin_required
+from fleetwatch.costs import imports, mapping, mapping_csv, mapping_imports, rate_csv
+from fleetwatch.costs.difference import LOOKS_BACK_DAYS, DryRun, Imported
+from fleetwatch.dashboard.period import read_period
+from fleetwatch.lib.csv_rows import RefusedError
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What files are of: one line is a `noun`; `home` is the page that it comes from and goes back to."""
+
+    noun: str
+    home: str
+    columns: tuple[str, ...]
+    explained: str  # template
+    example: str
+    max_bytes: int
+    look: Callable[..., DryRun]
+    act: Callable[..., Imported]
+
+
+RATES = Kind(
+    noun="rate",
+    home="settings",
+    columns=rate_csv.COLUMNS,
+    explained="dashboard/_columns_of_rates.html",
+    example="gpu_model,class,region,price,valid_from,source\nH100 SXM,reserved,eu-central-1,2.10,2026-11-01,contract 2026-17",
+    max_bytes=rate_csv.MAX_BYTES,
+    look=imports.dry_run,
+    act=imports.import_rates,
+)
+RULES = Kind(
+    noun="rule",
+    home="mappings",
+    columns=mapping_csv.COLUMNS,
+    explained="dashboard/_columns_of_rules.html",
+    example="account,label,team,project,cost_centre,valid_from\nml-*,project=vision-*,vision,Apollo,4711,2026-11-01",
+    max_bytes=mapping_csv.MAX_BYTES,
+    look=mapping_imports.dry_run,
+    act=mapping_imports.import_mappings,
+)
+
+
+@require_http_methods(["GET", "POST"])
+@admin_required
+@never_cache
+def rates_import(request: HttpRequest) -> HttpResponse:
+    return _page(request, RATES, RATES.act)
+
+
+@require_http_methods(["GET", "POST"])
+@admin_required
+@never_cache
+def mappings_import(request: HttpRequest) -> HttpResponse:
+    return _page(request, RULES, partial(RULES.act, by=cast("User", request.user).get_username()))
+
+
+def _page(request: HttpRequest, kind: Kind, act: Callable[..., Imported]) -> HttpResponse:
+    """A file is looked at first, with what it would change in dollars; then the same text is imported."""
+    period = read_period(request)
+    context: dict[str, Any] = {"kind": kind, "days": LOOKS_BACK_DAYS, "owner_names": mapping.GIVES}
+    status = 200
+    if request.method == "POST":
+        content = _content(request, kind.max_bytes)
+        context["text"] = content.decode("utf-8-sig", "replace") if len(content) <= kind.max_bytes else ""
+        try:
+            if request.POST.get("do") == "import":
+                done = act(content, now=period.now)
+                messages.success(request, f"{done.set} {kind.noun}s were set; {done.stood} stood already.")
+                return redirect(f"{reverse(kind.home)}#{kind.noun}s")
+            context["dry_run"] = kind.look(content, now=period.now)
+        except RefusedError as error:
+            context["faults"], status = error.faults, 422
+    return render(request, "dashboard/import.html", period.context("settings", **context), status=status)
+
+
+def _content(request: HttpRequest, max_bytes: int) -> bytes:
+    """The uploaded file, else the text; one byte more than is taken at most."""
+    file = request.FILES.get("file")
+    if file is not None:
+        return bytes(file.read(max_bytes + 1))
+    return request.POST.get("text", "").encode()
