@@ -6,7 +6,7 @@ observed, sums add up, so that a cell is computed once however often it is looke
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,21 +22,16 @@ CELL_MS = 300_000
 
 # Means over the observed time in which the column was read; the names are the wire's (docs/wire.md).
 MEANS = (
-    "util_mean", "util_zero_fraction", "util_low_fraction", "util_high_fraction", "util_p5", "util_cycle_s", "util_cycle_cv",
-    "spin_fraction", "memory_used_bytes", "power_w", "gr_engine_active", "sm_active", "sm_occupancy", "tensor_active", "dram_active",
-    "fp64_active", "fp32_active", "fp16_active", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s",
-    "encoder_ratio", "decoder_ratio", "temperature_c", "throttle_thermal_ratio", "throttle_power_ratio", "process_count",
-    "process_sm_ratio", "job_cpu_ratio", "job_main_thread_ratio", "job_io_read_bytes_s", "job_cores", "job_workers",
+    "util_mean", "util_low_fraction", "util_high_fraction", "util_p5", "util_cycle_s", "util_cycle_cv", "spin_fraction",
+    "memory_used_bytes", "power_w", "sm_active", "tensor_active", "dram_active", "fp64_active", "fp32_active",
+    "pcie_rx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s", "throttle_thermal_ratio",
+    "job_cpu_ratio", "job_main_thread_ratio", "job_cores",
 )  # fmt: skip
 MAXIMA = ("util_max", "memory_used_bytes", "power_max_w", "pcie_tx_bytes_s", "process_count")
-MINIMA = ("util_p5", "memory_used_bytes")
 DIPS = ("dips", "dips_squared", "dips_windows")  # sums over windows: how often it dipped, and how evenly
 # Of the node: every GPU of it has the same.
-HOST_MEANS = (
-    "cpu_ratio", "iowait_ratio", "cpu_psi_ratio", "io_psi_ratio",
-    "disk_read_bytes_s", "disk_write_bytes_s", "nic_rx_bytes_s", "nic_tx_bytes_s",
-)  # fmt: skip
-# What else a cell has, beside `host_` + HOST_MEANS, `<column>_max` and `<column>_min`.
+HOST_MEANS = ("io_psi_ratio", "disk_write_bytes_s", "nic_rx_bytes_s")
+# What else a cell has, beside `host_` + HOST_MEANS and `<column>_max`.
 SEEN_MS = "seen_ms"  # observed milliseconds; 0 where nothing was
 CLOCK_RATIO = "clock_ratio"  # SM clock by its maximum, while utilisation is above BUSY
 WINDOW_LOW = "window_low_ratio"  # share of time in windows whose mean utilisation is below LOW
@@ -70,7 +65,7 @@ class Cells:
         return int(self.figures[SEEN_MS].shape[1])
 
 
-COLUMNS = tuple(dict.fromkeys([*MEANS, *MAXIMA, *MINIMA, *lows.COLUMNS, "sm_clock_hz", "sm_clock_max_hz"]))
+COLUMNS = tuple(dict.fromkeys([*MEANS, *MAXIMA, *lows.COLUMNS, "sm_clock_hz", "sm_clock_max_hz"]))
 
 
 def cells(
@@ -92,8 +87,7 @@ def cells(
     at = _Places.of(windows, gpu_ids=gpu_ids, start_ms=start_ms, count=count)
     figures: dict[str, Floats] = {SEEN_MS: at.total(windows.observed_ms.astype(np.float64))}
     figures |= at.means({name: windows.columns[name] for name in MEANS if name in windows.columns}, windows.observed_ms)
-    figures |= {f"{name}_max": at.extreme(_column(windows, name), np.fmax) for name in MAXIMA}
-    figures |= {f"{name}_min": at.extreme(_column(windows, name), np.fmin) for name in MINIMA}
+    figures |= {f"{name}_max": at.largest(_column(windows, name)) for name in MAXIMA}
     figures |= {name: at.total_read(values) for name, values in _dips(windows).items()}
     figures |= at.means({CLOCK_RATIO: _clock_ratio(windows), WINDOW_LOW: _is_low(windows)}, windows.observed_ms)
     figures[MEMORY_DROPS] = at.total_read(_memory_drops(windows, memory_bytes))
@@ -175,11 +169,11 @@ class _Places:
         sums = np.add.reduceat(np.where(is_read, here, 0.0), self.starts)
         return self._spread(np.where(np.add.reduceat(is_read, self.starts) > 0, sums, np.nan))
 
-    def extreme(self, values: Floats, passing: Any) -> Floats:
-        """Largest (np.fmax) or smallest (np.fmin) value read per place; NaN where none was: both pass NaN over."""
+    def largest(self, values: Floats) -> Floats:
+        """Largest value read per place; NaN where none was: np.fmax passes NaN over."""
         if len(self.rows) == 0:
             return self._spread(np.zeros(0))
-        return self._spread(passing.reduceat(values[self.rows], self.starts))
+        return self._spread(np.fmax.reduceat(values[self.rows], self.starts))
 
     def _spread(self, values: Floats) -> Floats:
         flat = np.full(self.size, np.nan)

@@ -39,34 +39,22 @@ MEANS = {
     "spin": "spin_fraction",
     "power_w": "power_w",
     "sm": "sm_active",
-    "occ": "sm_occupancy",
     "ten": "tensor_active",
     "dram": "dram_active",
     "fp64": "fp64_active",
     "fp32": "fp32_active",
-    "fp16": "fp16_active",
     "rx": "pcie_rx_bytes_s",
-    "tx": "pcie_tx_bytes_s",
     "nvl_rx": "nvlink_rx_bytes_s",
     "nvl_tx": "nvlink_tx_bytes_s",
     "memory": "memory_used_bytes",
     "thr": "throttle_thermal_ratio",
     "clk": of_cell.CLOCK_RATIO,
-    "encoder": "encoder_ratio",
-    "decoder": "decoder_ratio",
-    "temperature_c": "temperature_c",
     "cpu": "job_cpu_ratio",
     "main1": "job_main_thread_ratio",
-    "iord": "job_io_read_bytes_s",
-    "workers": "job_workers",
     "cores": "job_cores",
-    "host_cpu": "host_cpu_ratio",
-    "iowait": "host_iowait_ratio",
     "iop": "host_io_psi_ratio",
-    "disk_read": "host_disk_read_bytes_s",
     "disk_write": "host_disk_write_bytes_s",
     "nic_rx": "host_nic_rx_bytes_s",
-    "nic_tx": "host_nic_tx_bytes_s",
 }
 MAXIMA = {
     "util_max": "util_max_max",
@@ -76,8 +64,8 @@ MAXIMA = {
     "processes": "process_count_max",
     "longest_low_s": lows.LONGEST,
 }
-# A mean hides what changes within the window: the lowest and highest five minutes of it.
-MINIMA = {"p5_min": "util_p5_min", "util_lowest": "util_mean"}
+# A mean hides what changes within the window: the lowest five minutes of it.
+MINIMA = {"util_lowest": "util_mean"}
 # Share of the held time that the ledger calls so (`ledger_` + state).
 STATES = ("useful", "underused", "stalled", "idle", "starting", "unobserved", "unavailable")
 
@@ -188,11 +176,6 @@ def _coverage(f: Features) -> Floats:
     return ratio(f.sum(f["seen_ms_of_cell"]), f.sum(f["held_ms_of_cell"]))
 
 
-def _age_s(f: Features) -> Floats:
-    """Seconds since the job began."""
-    return f.lanes.age.astype(np.float64) * CELL_S
-
-
 def _per_minute(figure: str) -> Formula:
     """How often per observed minute; NaN where it was not counted."""
 
@@ -292,7 +275,6 @@ FORMULAS: dict[str, Formula] = {
     "held_ms_of_cell": _held_ms,
     "observed_s": _observed_s,
     "coverage": _coverage,
-    "age_s": _age_s,
     "dips_per_min": _per_minute("dips"),
     "dips_cv": _dips_cv,
     "memory_drops_per_min": _per_minute(of_cell.MEMORY_DROPS),

@@ -188,7 +188,7 @@ def _figures(
 
 NAMES = (
     cells.SEEN_MS, cells.CLOCK_RATIO, cells.WINDOW_LOW, cells.MEMORY_DROPS, *cells.MEANS, *cells.DIPS, *cells.PEERS, *lows.FIGURES,
-    *(f"{name}_max" for name in cells.MAXIMA), *(f"{name}_min" for name in cells.MINIMA), *(f"host_{name}" for name in cells.HOST_MEANS),
+    *(f"{name}_max" for name in cells.MAXIMA), *(f"host_{name}" for name in cells.HOST_MEANS),
 )  # fmt: skip
 
 

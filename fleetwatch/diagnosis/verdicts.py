@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetwatch.diagnosis import spans
 from fleetwatch.diagnosis.cells import CELL_MS
 from fleetwatch.diagnosis.detectors import DETECTORS, healthy
 from fleetwatch.diagnosis.features import Features, Floats, Lanes, Mask
@@ -63,6 +64,25 @@ class Covered:
 
 def judge(lanes: Lanes, *, since: int = 0) -> Verdicts:
     """The cause of each cell from `since` on (before, it means nothing); the cells before are the context of long windows."""
+    shape = lanes.held.shape
+    told = Verdicts(
+        cause=np.full(shape, NOT_HELD, dtype=np.int8),
+        confidence=np.zeros(shape, dtype=np.int8),
+        also=np.zeros(shape, dtype=np.int64),
+        low=np.zeros(shape),
+        high=np.zeros(shape),
+    )
+    for part in spans.parts(lanes, since=since):
+        one = _judged(part.lanes, max(since - int(part.columns[:, 0].max()), 0))
+        part.put(told.cause, one.cause)
+        part.put(told.confidence, one.confidence)
+        part.put(told.also, one.also)
+        part.put(told.low, one.low)
+        part.put(told.high, one.high)
+    return told
+
+
+def _judged(lanes: Lanes, since: int) -> Verdicts:
     shape = lanes.held.shape
     cause = np.full(shape, NUMBER[UNDETERMINED], dtype=np.int8)
     confidence, also = np.zeros(shape, dtype=np.int8), np.zeros(shape, dtype=np.int64)
@@ -203,19 +223,21 @@ def _leading(cells: Mask, is_loose: Mask, edge: int) -> Mask:
 
 def opened(hits: Mask) -> Mask:
     """Where a rule is open: from the second window in a row that meets it, until the third in a row that does not."""
-    is_open = np.zeros_like(hits)
+    by_cell = np.ascontiguousarray(hits.T)  # a cell of all lanes lies together
+    is_open = np.zeros_like(by_cell)
     before, missed = np.zeros(len(hits), dtype=bool), np.full(len(hits), MISSES)
     state = np.zeros(len(hits), dtype=bool)
-    for cell in range(hits.shape[1]):
-        now = hits[:, cell]
-        missed = np.where(now, 0, missed + 1)
-        state = (state | (now & before)) & (missed < MISSES)
+    for cell, now in enumerate(by_cell):
+        missed += 1
+        missed[now] = 0
+        begins = now & before
+        state = (state | begins) & (missed < MISSES)
         # of the two that open it, the first is in it too
         if cell:
-            is_open[:, cell - 1] |= state & now & before
-        is_open[:, cell] = state & now
+            is_open[cell - 1] |= begins
+        is_open[cell] = state & now
         before = now
-    return is_open
+    return np.ascontiguousarray(is_open.T)
 
 
 def _spread(found: Found, detector: Detector, enough: Mask, length: int) -> Covered:

@@ -6,7 +6,7 @@ from fleetwatch.diagnosis import cells, lows
 from fleetwatch.diagnosis.features import STATES, Features, Lanes
 
 NAMES = {*cells.MEANS, *cells.DIPS, *cells.PEERS, *lows.FIGURES, cells.SEEN_MS, cells.CLOCK_RATIO, cells.WINDOW_LOW, cells.MEMORY_DROPS}
-NAMES |= {f"{name}_max" for name in cells.MAXIMA} | {f"{name}_min" for name in cells.MINIMA} | {f"host_{name}" for name in cells.HOST_MEANS}
+NAMES |= {f"{name}_max" for name in cells.MAXIMA} | {f"host_{name}" for name in cells.HOST_MEANS}
 
 
 def lanes(*, jobs: list[int] | None = None, held=None, states=None, kind="batch", age=100, **figures) -> Lanes:

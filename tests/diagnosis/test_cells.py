@@ -73,9 +73,8 @@ def test_a_window_belongs_to_the_cell_in_which_it_starts():
 
 
 def test_extremes_pass_over_what_was_not_read():
-    figures = made(windows(util_p5=[0.5, np.nan, 0.3], util_max=[np.nan, 0.7, 0.9]))
+    figures = made(windows(util_max=[np.nan, 0.7, 0.9]))
 
-    assert figures["util_p5_min"][0, 0] == 0.3
     assert figures["util_max_max"][0, 0] == 0.9
 
 
