@@ -14,6 +14,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleetwatch.settings")
 # `make up` works as root too; the warning is about pickled messages, and ours are JSON
 warnings.filterwarnings("ignore", category=SecurityWarning)
 
+LAST = 9  # of the priorities on Redis, where 0 goes first and is what a task without one has
+
 app = Celery("fleetwatch")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
@@ -29,7 +31,8 @@ app.conf.update(
     broker_connection_retry_on_startup=True,
     timezone="UTC",
     beat_schedule={
-        "ledger.post": {"task": "fleetwatch.ledger.tasks.post", "schedule": 15.0, "options": {"expires": 60}},
+        # several may run at once, for minutes while history comes in: what else is due goes first, or would expire before its turn
+        "ledger.post": {"task": "fleetwatch.ledger.tasks.post", "schedule": 15.0, "options": {"expires": 60, "priority": LAST}},
         "ledger.apply_retention": {"task": "fleetwatch.ledger.tasks.apply_retention", "schedule": 3600.0},
         "ledger.refresh_state_days": {
             "task": "fleetwatch.ledger.tasks.refresh_state_days",

@@ -16,12 +16,13 @@ from fleetwatch.api.auth import WriteToken
 from fleetwatch.api.period import RequestError, asked
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.totals import Scope
-from fleetwatch.diagnosis import advice, deciding, evidence, recurring, selectors
+from fleetwatch.diagnosis import advice, deciding, evidence, places, recurring, selectors
 from fleetwatch.diagnosis.caused import Caused, Saving, total
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.deciding import Decision, DecisionError
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES
+from fleetwatch.diagnosis.subjects import OF_CAPACITY
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.policy import TIERS
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
@@ -29,6 +30,7 @@ from fleetwatch.lib.intervals import HOUR_MS, from_ms
 Answer = dict[str, Any]
 MAX_ID = 2**62
 FindingId = int
+UNDECIDED = ("open", "snoozed", "accepted")
 
 router = Router(tags=["findings"])
 
@@ -43,7 +45,11 @@ class Savings(Schema):
 
 
 class FindingRow(Schema):
-    """One cause of one job. Its waste by tier is of affected time: idle, stalled and underused. `confidence` is low, medium or high."""
+    """One cause of one subject: a job, a node, or a cluster's queue; the other two are null. `confidence` is low, medium or high.
+
+    Waste by tier is of affected time: idle, stalled and underused. `is_capacity`: what is affected is a line of its own (unavailable,
+    unobserved, free), wastes nothing of these, and its savings are in no sum but `capacity`.
+    """
 
     id: int
     cause: str
@@ -52,10 +58,13 @@ class FindingRow(Schema):
     status: str
     snoozed_until: datetime | None
     assignee: str | None
-    job: str
+    job: str | None
     job_name: str
     user: str
     team: str | None
+    node: str | None
+    cluster: str | None
+    is_capacity: bool
     first_at: datetime
     last_at: datetime
     gpus: int
@@ -69,12 +78,15 @@ class FindingRow(Schema):
 
 
 class FindingPage(schemas.Period):
-    """Findings with time in the period, most recoverable dollars first. `potential` sums those that are open or snoozed,
-    `accepted` those that somebody accepted: kept apart, and never more than what was wasted."""
+    """Findings of jobs with time in the period, most recoverable dollars first; those of nodes and of queues in `places`, on every page
+    alike (none where a job is asked for). `potential` sums those that are open or snoozed, `accepted` those that somebody accepted: kept
+    apart, and never more than what was wasted. `capacity`: GPUs that could not work, or were free while jobs waited."""
 
     potential: Savings
     accepted: Savings
+    capacity: Savings
     rows: list[FindingRow]
+    places: list[FindingRow]
     next_cursor: str | None
 
 
@@ -161,14 +173,18 @@ def findings(request: HttpRequest, period: Query[schemas.PeriodQuery], which: Qu
     wanted = asked(request)
     scope = Scope(**which.dict(exclude={"cause", "status", "assignee"}))
     every = selectors.findings(wanted.interval, now=timezone.now(), scope=scope, cause=which.cause)
+    of_places = [] if which.job else places.findings(wanted.interval, now=timezone.now(), cause=which.cause)
     if which.assignee is not None:
-        every = selectors.assigned(every, which.assignee)
+        every, of_places = (selectors.assigned(several, which.assignee) for several in (every, of_places))
+    both = [*every, *(line for line in of_places if line.finding.cause not in OF_CAPACITY)]
     lines = [line for line in every if which.status is None or line.status == which.status]
     page, following = wanted.page(lines, paging.limit)
     rows = [finding_row(line) for line in selectors.with_jobs(page, before=wanted.interval.end)]
     sums = {
-        "potential": savings(total(line.caused for line in every if line.status in ("open", "snoozed"))),
-        "accepted": savings(total(line.caused for line in every if line.status == "accepted")),
+        "potential": savings(total(line.caused for line in both if line.status in ("open", "snoozed"))),
+        "accepted": savings(total(line.caused for line in both if line.status == "accepted")),
+        "capacity": savings(total(line.caused for line in of_places if line.finding.cause in OF_CAPACITY and line.status in UNDECIDED)),
+        "places": [finding_row(line) for line in of_places if which.status is None or line.status == which.status],
     }
     return wanted.echo() | sums | {"rows": rows, "next_cursor": following}
 
@@ -195,7 +211,7 @@ def decide(request: HttpRequest, number: FindingId, action: Action, wanted: Body
 
 
 def _finding(number: int) -> Finding:
-    found = Finding.objects.select_related("job", "job__team", "assignee").filter(pk=number).first() if number < MAX_ID else None
+    found = Finding.objects.select_related("job", "job__team", "node", "assignee").filter(pk=number).first() if number < MAX_ID else None
     if found is None:
         raise RequestError("there is no such finding", field="number", status=404)
     return found
@@ -212,15 +228,18 @@ def _assignee(action: str, name: str) -> User | None:
 
 def _detail(request: HttpRequest, found: Finding) -> Answer:
     wanted, now = asked(request), timezone.now()
-    line = selectors.line_of(found, wanted.interval, now=now)
-    seen = evidence.evidence_of(found)
-    facts = seen.facts if seen else evidence.facts_of(found.job, None, gpus=max(line.gpus, 1), affected_gpus=line.gpus)
+    if found.job is None:
+        line, seen, ahead = places.line_of(found, wanted.interval, now=now), None, None
+        facts = advice.Facts(places.place(found))
+    else:
+        line = selectors.with_jobs([selectors.line_of(found, wanted.interval, now=now)], before=wanted.interval.end)[0]
+        seen, ahead = evidence.evidence_of(found), recurring.projection(found.job, found.cause, now=now)
+        facts = seen.facts if seen else evidence.facts_of(found.job, None, gpus=max(line.gpus, 1), affected_gpus=line.gpus)
     told = advice.advise(found.cause, facts)
-    ahead = recurring.projection(found.job, found.cause, now=now)
     known = selectors.precision().get(found.cause)
     return (
         wanted.echo()
-        | finding_row(selectors.with_jobs([line], before=wanted.interval.end)[0])
+        | finding_row(line)
         | {
             "sentence": told.cause.sentence,
             "evidence": seen and _evidence(seen),
@@ -263,10 +282,13 @@ def finding_row(line: selectors.Line) -> Answer:
         "status": line.status,
         "snoozed_until": found.snoozed_until if line.status == Finding.Status.SNOOZED else None,
         "assignee": found.assignee.get_username() if found.assignee else None,
-        "job": job.key,
-        "job_name": job.name,
-        "user": job.user,
-        "team": _team(job),
+        "job": job and job.key,
+        "job_name": job.name if job else "",
+        "user": job.user if job else "",
+        "team": job and _team(job),
+        "node": found.node and found.node.name,
+        "cluster": found.cluster or None,
+        "is_capacity": found.cause in OF_CAPACITY,
         "first_at": from_ms(found.first_ms),
         "last_at": from_ms(found.last_ms),
         "gpus": line.gpus,

@@ -15,11 +15,11 @@ from fleetwatch.costs.selectors import Scope
 from fleetwatch.dashboard import figures, maps, words
 from fleetwatch.dashboard.figures import Burn, Figure, Line
 from fleetwatch.dashboard.period import Period
-from fleetwatch.diagnosis import evidence, marks
+from fleetwatch.diagnosis import evidence, marks, places
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory.models import GPU
-from fleetwatch.lib.intervals import from_ms
+from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.telemetry import selectors as telemetry
 
 Params = Mapping[str, str]
@@ -144,17 +144,20 @@ CURVES = {
     "memory_used_bytes": ("memory used", "accent"),
 }
 DASHED = ("tensor_active", "memory_used_bytes")
+PLACE_LINES = {"gpu_fault": "GPUs that could not work", "no_telemetry": "GPUs unseen", "queue_or_scheduler": "GPUs free while jobs waited"}
 OF_MEMORY = ("idle_held", "bursty_service", "oversized_gpu", "oom_thrash", "small_batch")
 
 
 def _finding(params: Params, period: Period) -> Chart:
     """The newest window of a finding on the GPU that it affects most, whatever period is asked for."""
     number = params.get("finding", "")
-    found = Finding.objects.select_related("job").filter(pk=number).first() if number.isdecimal() and len(number) < 19 else None
+    found = Finding.objects.select_related("job", "node").filter(pk=number).first() if number.isdecimal() and len(number) < 19 else None
+    if found is not None and found.job_id is None:
+        return _place(found, period)
     seen = evidence.evidence_of(found) if found else None
     if found is None or seen is None:
         raise NoSuchChartError(number)
-    start_ms = max(min(seen.start_ms, seen.end_ms - AT_LEAST_MS), found.job.start_ms or 0)
+    start_ms = max(min(seen.start_ms, seen.end_ms - AT_LEAST_MS), found.its_job.start_ms or 0)
     step_s = max(10 if seen.end_ms - start_ms <= FINE_MS else 30, seen.gpu.node.window_s)
     columns = [column for column in CURVES if column != "memory_used_bytes" or found.cause in OF_MEMORY]
     told = telemetry.series(seen.gpu, start_ms, seen.end_ms, columns=[*columns, *marks.COLUMNS], step_s=step_s)
@@ -171,6 +174,30 @@ def _finding(params: Params, period: Period) -> Chart:
     figure = figures.shaded(figures.series(starts, lines, y_format=".0%", top=1.0), shades)
     heads = [f"Start ({period.zone})", *(line.name for line in lines), "Marked"]
     return Chart(f"{title(found.cause)}, as it was measured", figure, heads, rows)
+
+
+def _place(found: Finding, period: Period) -> Chart:
+    """A node's or cluster's finding hour by hour: GPUs on the mean of each hour."""
+    hours = places.hours(found, period.interval)
+    by_start = {hour.start: hour for hour in hours}
+    starts = _hours(hours[0].start, hours[-1].start) if hours else []
+    gpus = {
+        name: [round(getattr(by_start[at], name) / HOUR_MS, 3) if at in by_start else 0.0 for at in starts]
+        for name in ("gpu_ms", "low_ms", "high_ms")
+    }
+    lines = [Line(PLACE_LINES.get(found.cause, "GPUs affected"), gpus["gpu_ms"], "ink-3" if found.cluster else "accent")]
+    if found.cluster:
+        lines += [Line("jobs could have used at most", gpus["high_ms"], "accent")]
+        lines += [Line("at least", gpus["low_ms"], "accent", is_dashed=True)]
+    local = [start.astimezone(period.zone) for start in starts]
+    rows = [[_text(start), *(line.values[index] for line in lines)] for index, start in enumerate(local)]
+    figure = figures.series(local, lines, y_format=".1f", unit=" GPUs")
+    return Chart(f"{title(found.cause)}: {found.subject}", figure, [f"Start ({period.zone})", *(line.name for line in lines)], rows)
+
+
+def _hours(first: datetime, last: datetime) -> list[datetime]:
+    """Every hour from the first to the last, and the one after, so that the last has its length."""
+    return [first + timedelta(hours=number) for number in range(int((last - first) / timedelta(hours=1)) + 2)]
 
 
 def _local(at_ms: int, period: Period) -> datetime:

@@ -49,7 +49,7 @@ def nodes(gpus: int = GPUS) -> list[DemoNode]:
 def _node(number: int) -> DemoNode:
     model, mix = PATTERN[number % len(PATTERN)]
     cluster = CLUSTER if number < NODES_PER_CLUSTER else f"{CLUSTER}-{number // NODES_PER_CLUSTER + 1}"
-    spec = f"{GPUS_PER_NODE}x{model},seed={number + 1},mix={mix},cluster={cluster},outages=yes"
+    spec = f"{GPUS_PER_NODE}x{model},seed={number + 1},mix={mix},cluster={cluster},outages=yes,queue=yes"
     if number == FAULTY_NODE:
         spec += f",faulty={FAULTY_GPU}"
     return DemoNode(f"{model.lower()}-{number + 1:02d}", spec, {"pool": mix, "rack": f"r{number // 4 + 1}"})

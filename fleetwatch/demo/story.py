@@ -12,6 +12,7 @@ from agent.reading import Event
 from agent.sources.simulated import Simulated
 from agent.sources.simulated.card import card
 from agent.sources.simulated.faults import OMENS_MS, ecc_errors, events_between, faults_between
+from agent.sources.simulated.queue import pending_gpus
 from agent.sources.simulated.schedule import jobs_between, outages_between
 from agent.sources.simulated.source import DRIVER
 from fleetwatch.demo.columns import draw
@@ -26,7 +27,7 @@ DIGITS = {
     "energy_j": 0, "util_dips": 0, "memory_used_bytes": 0, "memory_reserved_bytes": 0, "sm_clock_hz": 0, "process_count": 0,
     "sm_clock_max_hz": 0, "ecc_uncorrected": 0, "pcie_rx_bytes_s": 0, "pcie_tx_bytes_s": 0, "nvlink_rx_bytes_s": 0, "nvlink_tx_bytes_s": 0,
     "job_io_read_bytes_s": 0, "job_cores": 0, "job_workers": 0, "power_w": 1, "power_min_w": 1, "power_max_w": 1, "temperature_c": 1,
-    "disk_read_bytes_s": 0, "disk_write_bytes_s": 0, "nic_rx_bytes_s": 0, "nic_tx_bytes_s": 0,
+    "disk_read_bytes_s": 0, "disk_write_bytes_s": 0, "pending_gpus": 0, "nic_rx_bytes_s": 0, "nic_tx_bytes_s": 0,
     "memory_temperature_c": 1, "util_longest_low_s": 1, "util_cycle_s": 2, "util_cycle_cv": 3,
 }  # fmt: skip
 WHOLE = {name for name, digits in DIGITS.items() if digits == 0}
@@ -91,7 +92,15 @@ def drawn(node: DemoNode, simulated: Simulated, block: Block) -> Drawn:
         _lose(columns.gpus[spec.faulty], observed[spec.faulty], simulated, starts, window_ms)
     seen = _seen(simulated, starts, window_ms)
     gpus = [{"start_ms": starts, "observed_ms": observed[index], **columns.gpus[index]} for index in range(spec.count)]
-    return Drawn(starts[seen], [_only(one, seen) for one in gpus], _only(columns.host, seen))
+    host = columns.host | _queue(simulated, starts)
+    return Drawn(starts[seen], [_only(one, seen) for one in gpus], _only(host, seen))
+
+
+def _queue(simulated: Simulated, starts: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """What the scheduler told of its queue, as a column of the host."""
+    if not simulated.spec.queue:
+        return {}
+    return {"pending_gpus": np.array([float(pending_gpus(simulated.spec.cluster, start)) for start in starts.tolist()])}
 
 
 def _only(columns: dict[str, NDArray[Any]], seen: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from agent.sources.simulated import Simulated
 from agent.sources.simulated.faults import faults_between
+from agent.sources.simulated.queue import waits_between
 from agent.sources.simulated.schedule import SimulatedJob, jobs_between, outages_between
 from agent.sources.simulated.signal import Signal
 from fleetwatch.demo.fleet import DemoNode
 
-HEALTHY, GPU_FAULT, UNOBSERVED = "healthy", "gpu_fault", "unobserved"
+HEALTHY, GPU_FAULT, UNOBSERVED, QUEUE = "healthy", "gpu_fault", "unobserved", "queue_or_scheduler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,20 @@ def _troubles(simulated: Simulated, start_ms: int, end_ms: int) -> Iterator[tupl
     spec = simulated.spec
     for begin, end in faults_between(spec, start_ms, end_ms):
         yield spec.faulty or 0, max(begin, start_ms), min(end, end_ms), GPU_FAULT
+    for begin, end in waits_between(spec.cluster, start_ms, end_ms) if spec.queue else ():
+        for gpu in range(spec.count):
+            yield from ((gpu, *span, QUEUE) for span in _free(simulated, gpu, begin, end))
     for begin, end in outages_between(spec, start_ms, end_ms):
         for gpu in range(spec.count):
             yield gpu, max(begin, start_ms), min(end, end_ms), UNOBSERVED
+
+
+def _free(simulated: Simulated, gpu: int, start_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:
+    """Spans within [start, end) in which the GPU works and no job has anything on it."""
+    spec = simulated.spec
+    taken = [(job.start_ms, job.end_ms) for job in jobs_between(spec, start_ms, end_ms) if gpu in job.gpus]
+    taken += faults_between(spec, start_ms, end_ms) if gpu == spec.faulty else []
+    for begin, end in [*sorted(taken), (end_ms, end_ms)]:
+        if start_ms < begin:
+            yield start_ms, begin
+        start_ms = max(start_ms, end)

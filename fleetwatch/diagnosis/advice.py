@@ -77,6 +77,8 @@ def command(code: str, place: Place) -> str:
     """What to type to act on the cause: end the job, or take the node out of service; "" where nothing is to be ended."""
     if code in _TROUBLE:
         return _drain(place, _TROUBLE[code])
+    if code == "persistence_off" and place.node:
+        return f"ssh -- {_word(place.node)} nvidia-smi -pm 1"
     return _end(place) if code in ("allocated_no_process", "idle_held", "hung") else ""
 
 

@@ -71,6 +71,11 @@ class Caused:
         return pricing.divided(sum(self.usd_ms, ZERO))
 
     @property
+    def held_usd(self) -> Decimal:
+        """All of the affected time, wasted or not."""
+        return pricing.divided(self.held_usd_ms)
+
+    @property
     def tier_ms(self) -> dict[str, int]:
         """Wasted time by tier; certain and probable are the headline, potential stands apart."""
         return {tier: sum(self._of(self.ms, 1, tier)) for tier in TIERS}

@@ -6,7 +6,7 @@ Numbers that follow from a job's evidence are put in by advice.py; thresholds ar
 from dataclasses import dataclass
 
 MINUTES, HOURS, DAYS = "minutes", "hours", "days"
-OWNER, ADMIN = "the job's owner", "whoever runs the machines"
+OWNER, ADMIN, SCHEDULER = "the job's owner", "whoever runs the machines", "whoever runs the scheduler"
 
 PY_SPY = "py-spy dump --pid PID"
 NSYS = "nsys profile -t cuda,nvtx,osrt --duration=60 python train.py"
@@ -54,9 +54,14 @@ CATALOGUE: tuple[Cause, ...] = (
         "Too little was read of this GPU to say anything.",
         "Less than 60 % of the held time was observed.",
         "an agent on the node",
-        (Step("Look at what the agent can read there.", "fleetwatch-agent check"),),
+        (
+            Step("Look at what the agent can read there, why not, and what to do.", "fleetwatch-agent check"),
+            Step("See whether it ran, and what it last said.", "systemctl status fleetwatch-agent; journalctl -u fleetwatch-agent -n 50"),
+            Step("A scheduler that did not answer leaves time unseen too: who held a GPU is then not known."),
+        ),
         MINUTES,
         "nothing is promised: the time may have been useful",
+        alike="Nobody knows whether the GPUs worked meanwhile: this is neither idle nor useful.",
         who=ADMIN,
     ),
     Cause(
@@ -70,7 +75,7 @@ CATALOGUE: tuple[Cause, ...] = (
             Step("Reset the GPU when nothing runs on it; if the fault comes back, have it replaced.", "nvidia-smi --gpu-reset -i INDEX"),
         ),
         HOURS,
-        "all of the hours after it was noticed",
+        "all of the hours after it was noticed: capacity that comes back, not a part of what jobs wasted",
         who=ADMIN,
         alike="An application can trigger some XIDs (13, 31, 43, 45): the same code on another GPU tells.",
     ),
@@ -378,6 +383,49 @@ CATALOGUE: tuple[Cause, ...] = (
         FASTER,
         alike="Fragmentation itself can't be seen from outside.",
         tell=(Step("What does the allocator say?", "print(torch.cuda.memory_summary())"),),
+    ),
+    Cause(
+        "queue_or_scheduler",
+        "Free GPUs while jobs wait",
+        "GPUs that nobody holds stand beside a queue of jobs that wait for some.",
+        "The ledger calls GPUs free while the scheduler's queue asks for GPUs, for ten minutes and more.",
+        "the scheduler's queue (the agent's Slurm source) and the ledger",
+        (
+            Step("See why the jobs wait: the reason is Slurm's.", "squeue -t PD -O jobid,reason:30,tres-alloc:40,partition"),
+            Step(
+                "Let short jobs fill the gaps before large ones start.",
+                "SchedulerType=sched/backfill\nSchedulerParameters=bf_continue,bf_window=2880,bf_resolution=300",
+            ),
+            Step(
+                "Single GPUs free on many nodes: pack small jobs onto few nodes: no CR_LLN, no partition with LLN=YES."
+            ),
+            Step(
+                "See whether a partition, a limit (QOS, fair share) or a request larger than a node keeps them out.",
+                "scontrol show partition",
+            ),
+        ),
+        DAYS,
+        "free capacity that jobs could have used: a line of its own, not a part of what jobs wasted",
+        alike=(
+            "How many GPUs the whole queue waits for is known, not what each job asks for together: single free GPUs may be too few,"
+            " the wrong model, or in another partition. The lower end counts nodes that were free altogether."
+        ),
+        tell=(Step("When would Slurm start them, and where?", "squeue --start -t PD"),),
+        who=SCHEDULER,
+    ),
+    Cause(
+        "persistence_off",
+        "Persistence mode off",
+        "The driver unloads between jobs: an idle GPU may read as busy and draw power, and the first job waits for it to start.",
+        "The driver says that persistence mode is off.",
+        "the driver's word on persistence mode",
+        (
+            Step("Keep the driver loaded, also after a reboot.", "systemctl enable --now nvidia-persistenced"),
+            Step("Or until the next reboot.", "nvidia-smi -pm 1"),
+        ),
+        MINUTES,
+        "seconds at each job's start, and readings that can be trusted; FleetWatch counts such phantom load as no activity",
+        who=ADMIN,
     ),
     Cause(
         "healthy",

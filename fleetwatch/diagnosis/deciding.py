@@ -68,7 +68,7 @@ def decide(finding_id: int, decision: Decision, *, by: User, now: datetime) -> F
     Raises DecisionError, and Finding.DoesNotExist.
     """
     _check(decision, now)
-    finding = Finding.objects.select_for_update(of=("self",)).select_related("job").get(pk=finding_id)
+    finding = Finding.objects.select_for_update(of=("self",)).select_related("job", "node").get(pk=finding_id)
     Said.objects.create(finding=finding, kind=KINDS[decision.action], by=by, at=now, note=_note(decision))
     if decision.action == "assign":
         finding.assignee = decision.assignee

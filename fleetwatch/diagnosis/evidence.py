@@ -71,7 +71,7 @@ class Evidence:
 
 def evidence_of(finding: Finding) -> Evidence | None:
     """The evidence; None where the cause is judged without a window, or its telemetry is no longer kept."""
-    return evidence(finding.job, finding.cause)
+    return evidence(finding.its_job, finding.cause)
 
 
 def evidence(job: Job, cause: str) -> Evidence | None:

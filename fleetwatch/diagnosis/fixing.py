@@ -96,7 +96,7 @@ def _told(seen: _Seen) -> dict[_Key, tuple[datetime, Finding | None]]:
     """Of each series and cause the last time that somebody called it fixed."""
     found: dict[_Key, tuple[datetime, Finding | None]] = {}
     for finding in Finding.objects.filter(status=Finding.Status.FIXED, decided_at__isnull=False).order_by("decided_at"):
-        if series := seen.series_of_job.get(finding.job_id):
+        if series := seen.series_of_job.get(finding.job_id or 0):
             found[series, finding.cause] = (finding.decided_at, finding)  # type: ignore[assignment]
     return found
 

@@ -4,6 +4,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
+from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import HOURS
 
 
@@ -89,8 +90,40 @@ class CauseDay(models.Model):
         indexes = [models.Index(fields=["node", "day"], name="cause_day_by_node")]
 
 
+class CapacityEntry(models.Model):
+    """GPU time of one GPU and hour cut that no job's cause explains: it was broken, unseen, or free while jobs waited.
+
+    Own lines of the ledger (unavailable, unobserved, free), never a part of idle, stalled and underused.
+    """
+
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False)
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, related_name="+", db_index=False)
+    cluster = models.CharField(max_length=128, blank=True, default="", help_text='whose queue waited; "" = the node is the cause')
+    start = models.DateTimeField(help_text="start of the hour cut; of a queue, of the clock hour")
+    cause = models.CharField(max_length=32)
+    gpu_ms = models.BigIntegerField()
+    low_ms = models.BigIntegerField(help_text="could have been used at least")
+    high_ms = models.BigIntegerField(help_text="could have been used at most")
+
+    class Meta:
+        indexes = [
+            # read by: what replaces a node's hours; findings of nodes and clusters
+            models.Index(fields=["node", "start"], name="capacity_by_node"),
+            # read by: findings of a period
+            models.Index(fields=["start", "cause"], name="capacity_by_start"),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(low_ms__gte=0, low_ms__lte=F("high_ms"), high_ms__lte=F("gpu_ms")), name="no_more_is_used_than_there_was"
+            )
+        ]
+
+
 class Finding(models.Model):
-    """A cause of one job's waste, as something to decide on. What it wasted is summed from CauseEntry."""
+    """A cause as something to decide on, of one subject: a job, a node, or a cluster's queue.
+
+    What it took is summed from CauseEntry; of nodes and clusters also from CapacityEntry.
+    """
 
     class Status(models.TextChoices):
         OPEN = "open"
@@ -99,7 +132,9 @@ class Finding(models.Model):
         DISMISSED = "dismissed"
         FIXED = "fixed"
 
-    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="findings")
+    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="findings", null=True)
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="findings", null=True)
+    cluster = models.CharField(max_length=128, blank=True, default="", db_default="", help_text="whose queue it is about")
     cause = models.CharField(max_length=32)
     first_ms = models.BigIntegerField(help_text="start of its first cell")
     last_ms = models.BigIntegerField(help_text="end of its last cell")
@@ -111,6 +146,14 @@ class Finding(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["job", "cause"], name="one_finding_per_job_and_cause"),
+            models.UniqueConstraint(fields=["node", "cause"], name="one_finding_per_node_and_cause"),
+            models.UniqueConstraint(fields=["cluster", "cause"], condition=~Q(cluster=""), name="one_finding_per_cluster_and_cause"),
+            models.CheckConstraint(
+                condition=Q(job__isnull=False, node__isnull=True, cluster="")
+                | Q(job__isnull=True, node__isnull=False, cluster="")
+                | (Q(job__isnull=True, node__isnull=True) & ~Q(cluster="")),
+                name="a_finding_has_one_subject",
+            ),
             models.CheckConstraint(
                 condition=Q(status="snoozed", snoozed_until__isnull=False) | (~Q(status="snoozed") & Q(snoozed_until__isnull=True)),
                 name="a_snooze_has_an_end",
@@ -118,6 +161,18 @@ class Finding(models.Model):
         ]
         # read by: the list of findings of a period
         indexes = [models.Index(fields=["last_ms"], name="finding_by_last")]
+
+    @property
+    def its_job(self) -> Job:
+        """The job. Raises ValueError for a finding of a node or a cluster."""
+        if self.job is None:
+            raise ValueError(f"finding {self.pk} is of no job")
+        return self.job
+
+    @property
+    def subject(self) -> str:
+        """Whose it is, by name: a job's key, a node, a cluster."""
+        return self.node.name if self.node else self.cluster or self.its_job.key
 
 
 class Said(models.Model):

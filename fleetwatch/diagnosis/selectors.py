@@ -26,6 +26,7 @@ from fleetwatch.diagnosis.caused import WASTE, ZERO, Caused, Saving, nothing, re
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
 from fleetwatch.diagnosis.store import UNFIT
+from fleetwatch.diagnosis.subjects import OF_NODES
 from fleetwatch.diagnosis.verdicts import NUMBER, UNDETERMINED
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
@@ -59,7 +60,7 @@ class Line:
 
     @property
     def job(self) -> Job:
-        return self.finding.job
+        return self.finding.its_job
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,9 @@ def _caused(job_id: int | None, cause: str, confidence: int, held_ms: int, *row:
 
 def findings(interval: Interval, *, now: datetime, scope: Scope = EVERYTHING, cause: str | None = None) -> list[Line]:
     """Every finding with time in the period, the largest possible saving in dollars first (the middle of its range)."""
+    # what a node's trouble cost jobs is its own finding (places.py)
     known = Finding.objects.filter(last_ms__gt=interval.start_ms - 3_600_000, first_ms__lt=interval.end_ms + 3_600_000)
+    known = known.filter(job__isnull=False).exclude(cause__in=OF_NODES)
     if cause is not None:
         known = known.filter(cause=cause)
     by_key = {(found.job_id, found.cause): found for found in known}
@@ -182,7 +185,7 @@ def with_jobs(lines: Iterable[Line], *, before: datetime) -> list[Line]:
     for line in told:
         line.finding.job = jobs[line.finding.job_id]
         line.finding.assignee = people.get(line.finding.assignee_id)
-    return [replace(line, gpus=gpus[line.finding.job_id, line.finding.cause]) for line in told]
+    return [replace(line, gpus=gpus[line.finding.its_job.pk, line.finding.cause]) for line in told]
 
 
 def _gpus(lines: Collection[Line]) -> Counter[tuple[int, str]]:
@@ -194,8 +197,8 @@ def _gpus(lines: Collection[Line]) -> Counter[tuple[int, str]]:
 
 def line_of(finding: Finding, interval: Interval, *, now: datetime) -> Line:
     """One finding in the period, with zeros where it has no time in it."""
-    found = causes(interval, scope=Scope(job=finding.job.key), by_job=True, cause=finding.cause)
-    return Line(finding, found[0] if found else nothing(finding.job_id, finding.cause), status(finding, now))
+    found = causes(interval, scope=Scope(job=finding.its_job.key), by_job=True, cause=finding.cause)
+    return Line(finding, found[0] if found else nothing(finding.its_job.pk, finding.cause), status(finding, now))
 
 
 def status(finding: Finding, now: datetime) -> str:

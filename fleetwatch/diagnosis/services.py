@@ -10,7 +10,7 @@ import numpy as np
 from django.db import connection, transaction
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.diagnosis import reading, store, sums, verdicts
+from fleetwatch.diagnosis import capacity, reading, store, sums, verdicts
 from fleetwatch.diagnosis.cells import CELL_MS
 from fleetwatch.diagnosis.features import LONG
 from fleetwatch.diagnosis.models import NodeCells
@@ -113,6 +113,7 @@ def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
         rows = {node_id: store.rows(one.between(start, end).table, lanes, told, edges) for node_id, one in held.items()}
         changed = store.replace(rows, start, end)
     store.refresh_findings(changed)
+    capacity.replace([(one.node_id, one.hour_ms) for one in hours], throttled=held if changed else (), now=now)
     _note(hours)
     return len(changed)
 

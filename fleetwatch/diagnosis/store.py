@@ -12,6 +12,7 @@ from django.db import connection
 from fleetwatch.diagnosis.cells import CELL_MS, Ints
 from fleetwatch.diagnosis.features import Lanes
 from fleetwatch.diagnosis.models import CauseEntry, DiagnosedDay
+from fleetwatch.diagnosis.subjects import OF_NODES
 from fleetwatch.diagnosis.verdicts import CAUSES, NO_TELEMETRY, UNDETERMINED, WELL, Verdicts
 from fleetwatch.ledger import cell_states
 from fleetwatch.ledger.store import copy_rows
@@ -130,4 +131,4 @@ def refresh_findings(job_ids: Iterable[int]) -> None:
     wanted: Sequence[int] = sorted(job_ids)
     if wanted:
         with connection.cursor() as cursor:
-            cursor.execute(_REFRESH_FINDINGS, {"job_ids": list(wanted), "unfit": list(UNFIT)})
+            cursor.execute(_REFRESH_FINDINGS, {"job_ids": list(wanted), "unfit": [*UNFIT, *OF_NODES]})

@@ -139,4 +139,4 @@ def test_the_fleet_has_64_gpus_and_grows_by_nodes_of_other_seeds():
     assert len(nodes(64)) == 8
     assert len({node.source for node in nodes(200)}) == 25
     assert nodes(64) == nodes(200)[:8]
-    assert (nodes(64)[0].name, nodes(64)[0].source) == ("h100-01", "simulated:8xH100,seed=1,mix=train,cluster=aurora,outages=yes")
+    assert (nodes(64)[0].name, nodes(64)[0].source) == ("h100-01", "simulated:8xH100,seed=1,mix=train,cluster=aurora,outages=yes,queue=yes")

@@ -69,7 +69,7 @@ def test_time_that_nobody_holds_has_no_cause():
     assert by_cause() == {}
 
 
-def test_what_nobody_saw_is_no_telemetry_and_no_finding():
+def test_what_nobody_saw_is_no_telemetry_and_a_finding_of_its_node_alone():
     sender = Sender()
     seen = sender.batch(T0, *[BUSY] * 5, *[None] * 54, BUSY, jobs=[a_job()], allocations=[held()])
 
@@ -77,7 +77,8 @@ def test_what_nobody_saw_is_no_telemetry_and_no_finding():
 
     # eleven cells: of the last one minute was seen, which is not enough
     assert by_cause()["no_telemetry"] == 55 * 60_000
-    assert not Finding.objects.exists()
+    finding = Finding.objects.get()
+    assert (finding.cause, finding.job, finding.subject) == ("no_telemetry", None, "n1")
 
 
 def test_twice_changes_nothing_and_finds_nothing_to_do():

@@ -35,6 +35,7 @@ from agent.sources.simulated.card import (
 )
 from agent.sources.simulated.faults import ecc_errors, events_between, faults_between
 from agent.sources.simulated.hosting import Guest, host_columns, job_columns
+from agent.sources.simulated.queue import pending_gpus
 from agent.sources.simulated.schedule import SimulatedJob, jobs_between, outages_between
 from agent.sources.simulated.signal import PROCESS_AFTER_MS, Signal, filled, hot_c, throttled
 from agent.sources.simulated.spec import Spec, parse_spec
@@ -119,6 +120,7 @@ class Simulated:
             sources=[SourceStatus("slurm", ok=True, seen_ms=end_ms)],
             facts=self._facts(held, max(start_ms, end_ms - FACTS_MS), end_ms),
             host=self._host(jobs, max(start_ms, end_ms - FACTS_MS), end_ms),
+            pending_gpus=pending_gpus(self.spec.cluster, start_ms) if self.spec.queue else None,
         )
 
     def _facts(self, jobs: Sequence[SimulatedJob], start_ms: int, end_ms: int) -> Dict[str, Dict[str, float]]:

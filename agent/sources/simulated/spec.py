@@ -7,7 +7,8 @@ from agent.errors import BadArgumentError
 from agent.sources.simulated.hardware import HARDWARE
 from agent.sources.simulated.teams import MIXES
 
-OPTIONS = ("seed", "mix", "cluster", "faulty", "outages")
+OPTIONS = ("seed", "mix", "cluster", "faulty", "outages", "queue")
+SWITCHES = ("outages", "queue")
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Spec:
     mix: str = "mixed"
     cluster: str = "sim"
     outages: bool = False  # on some days the agent reads nothing for a while
+    queue: bool = False  # on some days jobs wait while GPUs are free
     faulty: Optional[int] = None  # this GPU falls off the bus for 40 h of each 9 days
 
 
@@ -41,8 +43,9 @@ def parse_spec(text: str) -> Spec:
     faulty = _number(text, values, "faulty")
     if faulty is not None and faulty >= int(count):
         raise BadArgumentError("simulated:%s: there is no GPU %d to be faulty" % (text, faulty))
-    if values.get("outages", "no") not in ("yes", "no"):
-        raise BadArgumentError("simulated:%s: outages must be yes or no, not %r" % (text, values["outages"]))
+    for name in SWITCHES:
+        if values.get(name, "no") not in ("yes", "no"):
+            raise BadArgumentError("simulated:%s: %s must be yes or no, not %r" % (text, name, values[name]))
     return Spec(
         int(count),
         model.upper(),
@@ -50,6 +53,7 @@ def parse_spec(text: str) -> Spec:
         mix,
         values.get("cluster", "sim"),
         values.get("outages") == "yes",
+        values.get("queue") == "yes",
         faulty,
     )
 

@@ -17,11 +17,12 @@ from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.permissions import can_administer
-from fleetwatch.costs.totals import Scope
+from fleetwatch.costs.totals import EVERYTHING, Scope
 from fleetwatch.dashboard import selectors as rows
 from fleetwatch.dashboard.pages import Page, page_of
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.diagnosis import advice, deciding, demand, evidence, fixes, recurring, rules_in_words, selectors
+from fleetwatch.dashboard.views import places as place_pages
+from fleetwatch.diagnosis import advice, deciding, demand, evidence, fixes, places, recurring, rules_in_words, selectors
 from fleetwatch.diagnosis.caused import Saving, total
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, Cause, title
 from fleetwatch.diagnosis.deciding import Decision, DecisionError
@@ -34,6 +35,7 @@ from fleetwatch.lib.intervals import Interval
 from fleetwatch.telemetry import selectors as telemetry
 
 PAGE_SIZE = 25
+MAX_PLACES = 50
 TOP_FIXES = 10
 MAX_CHOICES = 200
 SNOOZES = {"1": "1 day", "7": "1 week", "30": "30 days"}
@@ -73,7 +75,13 @@ def findings(request: HttpRequest) -> HttpResponse:
     every = selectors.findings(period.interval, now=period.now, scope=scope, cause=asked.get("cause") or None)
     if asked.get("assignee"):
         every = selectors.assigned(every, asked["assignee"])
+    # machines and the queue are nobody's team
+    of_places = [] if scope != EVERYTHING else places.findings(period.interval, now=period.now, cause=asked.get("cause") or None)
+    if asked.get("assignee"):
+        of_places = selectors.assigned(of_places, asked["assignee"])
+    both = [*every, *place_pages.wasted(of_places)]
     lines = [line for line in every if status in ("all", line.status)]
+    place_lines = [line for line in of_places if status in ("all", line.status)]
     page: Page[Line] = page_of(
         lines, value=_value, key=lambda line: f"{line.finding.pk:020d}", after=asked.get("after", ""), size=PAGE_SIZE
     )
@@ -84,17 +92,21 @@ def findings(request: HttpRequest) -> HttpResponse:
         "pager": page,
         "status": status,
         "statuses": STATUSES.items(),
-        "potential": _sum(every, "open", "snoozed"),
-        "accepted": _sum(every, "accepted"),
+        "places": [place_pages.row(line) for line in place_lines[:MAX_PLACES]],
+        "places_left": max(len(place_lines) - MAX_PLACES, 0),
+        "potential": _sum(both, "open", "snoozed"),
+        "accepted": _sum(both, "accepted"),
+        "capacity": place_pages.capacity(of_places),
+        "progress": places.progress(period.interval, now=period.now),
         "realised": fixes.realised(fixed),
         "fixes": [(one, title(one.fix.cause)) for one in fixed[:TOP_FIXES]],
-        "counts": {name: sum(line.status == name for line in every) for name in STATUSES},
+        "counts": {name: sum(line.status == name for line in (*every, *of_places)) for name in STATUSES},
         "causes": [cause for cause in CATALOGUE if cause.code not in UNFIT],
         "teams": Team.objects.order_by("slug")[:MAX_CHOICES],
         "people": User.objects.filter(is_active=True).order_by("username")[:MAX_CHOICES],
         "filters": {key: asked.get(key, "") for key in ("cause", "team", "user", "assignee")},
         "is_admin": can_administer(request.user),
-        "has_examples": any(row.caused.has_example_rates for row in shown),
+        "has_examples": any(row.caused.has_example_rates for row in (*shown, *place_lines)),
     }
     return render(request, "dashboard/findings.html", period.context("findings", **context))
 
@@ -152,14 +164,19 @@ def decide(request: HttpRequest, pk: int, action: str) -> HttpResponse:
 def _found(pk: int) -> Finding:
     if pk >= 2**62:
         raise Http404(pk)
-    return get_object_or_404(Finding.objects.select_related("job", "job__team", "assignee"), pk=pk)
+    return get_object_or_404(Finding.objects.select_related("job", "job__team", "node", "assignee"), pk=pk)
 
 
 def _finding_page(request: HttpRequest, found: Finding, *, action: str = "", error: str = "", status: int = 200) -> HttpResponse:
-    period = read_period(request, whole=rows.held_interval(found.job))
+    if found.job_id is None:
+        period = read_period(request, whole=places.whole(found))
+        shown = place_pages.context(request, found, period) | {"snoozes": SNOOZES.items(), "action": action, "error": error}
+        return render(request, "dashboard/place_finding.html", period.context("findings", **shown), status=status)
+    job = found.its_job
+    period = read_period(request, whole=rows.held_interval(job))
     line = selectors.with_jobs([selectors.line_of(found, period.interval, now=period.now)], before=period.interval.end)[0]
     seen = evidence.evidence_of(found)
-    facts = seen.facts if seen else evidence.facts_of(found.job, None, gpus=max(line.gpus, 1), affected_gpus=line.gpus)
+    facts = seen.facts if seen else evidence.facts_of(job, None, gpus=max(line.gpus, 1), affected_gpus=line.gpus)
     context: dict[str, Any] = {
         "finding": found,
         "finding_id": str(found.pk),
@@ -168,7 +185,7 @@ def _finding_page(request: HttpRequest, found: Finding, *, action: str = "", err
         "evidence": seen,
         "advice": advice.advise(found.cause, facts),
         "others": [Row(other, BY_CODE[other.finding.cause], "", "") for other in _others(found, period.interval, line)],
-        "ahead": recurring.projection(found.job, found.cause, now=period.now),
+        "ahead": recurring.projection(job, found.cause, now=period.now),
         "demand": _demand(found, period.interval) if found.cause == "bursty_service" else None,
         "precision": selectors.precision().get(found.cause),
         "history": selectors.history(found),
@@ -184,7 +201,7 @@ def _finding_page(request: HttpRequest, found: Finding, *, action: str = "", err
 
 def _others(found: Finding, interval: Interval, line: Line) -> list[Line]:
     """The job's other findings in the period."""
-    lines = selectors.findings(interval, now=line.finding.decided_at or interval.end, scope=Scope(job=found.job.key))
+    lines = selectors.findings(interval, now=line.finding.decided_at or interval.end, scope=Scope(job=found.its_job.key))
     return [other for other in lines if other.finding.pk != found.pk]
 
 

@@ -17,6 +17,8 @@ from fleetwatch.dashboard.charts import METRICS
 from fleetwatch.dashboard.lines import GPULine
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.selectors import Machine
+from fleetwatch.dashboard.views.places import row
+from fleetwatch.diagnosis import places
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.models import HealthEvent
@@ -83,6 +85,7 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
         "gpus": [GPULine(gpu, by_gpu.get(gpu.uuid, nothing()), bands[gpu.pk]) for gpu in gpus],
         "jobs": [(jobs.get(group.key), group) for group in groups],
         "agent": _agent(found),
+        "findings": [row(line) for line in places.findings(period.interval, now=period.now, node=found.name)],
         "energy": energy_of_node(found, period.interval, total),
         "late": telemetry.late(found.pk),
         "unread": agents.unread_of((_label(gpu), gpu.unread) for gpu in gpus if gpu.retired_ms is None),

@@ -16,6 +16,7 @@ from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL, with_free
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.sums import together
+from fleetwatch.diagnosis.places import progress
 from fleetwatch.diagnosis.selectors import waste_by_cause
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports.selectors import waste_rows
@@ -62,6 +63,7 @@ def waste(request: HttpRequest) -> HttpResponse:
         "with_free": (spread := with_free(lines, way) if way != OWN_LINE else {}),
         "rest_with_free": sum((spread[line.key] for line in lines[MAX_LINES:]), Decimal(0)) if spread else None,
         "totals": totals,
+        "progress": progress(period.interval, now=period.now) if group_by == "cause" else None,
         "energy": energy(period.interval, scope=IDLE_OR_STALLED),
         "csv_url": f"{reverse('waste_csv')}?{period.timeframe.query}&group={group_by}" if group_by in CSV_GROUPS else "",
     }

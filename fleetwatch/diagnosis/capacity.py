@@ -1,0 +1,159 @@
+"""Writes about GPU time that no job's cause explains: broken, unseen, or free while jobs waited; and the findings of it.
+
+A node's hour is replaced whole with the causes of its jobs; the hours of a cluster's queue are those of all its nodes.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+from django.db import connection
+
+from fleetwatch.diagnosis.cells import CELL_MS, Floats
+from fleetwatch.diagnosis.features import Mask
+from fleetwatch.diagnosis.models import CapacityEntry
+from fleetwatch.diagnosis.subjects import QUEUE, THROTTLED
+from fleetwatch.diagnosis.waiting import waited
+from fleetwatch.inventory.models import GPU
+from fleetwatch.ledger.models import Run
+from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.sql import read_statement
+from fleetwatch.telemetry import frames
+
+_SQL = Path(__file__).parent / "sql"
+_ENTRIES = read_statement(_SQL / "capacity_entries.sql")
+_REFRESH = read_statement(_SQL / "refresh_capacity_findings.sql")
+_CLUSTERS = read_statement(_SQL / "clusters_of_nodes.sql")
+
+CELLS_PER_HOUR = HOUR_MS // CELL_MS
+LOOKS_BACK = timedelta(days=2)  # for the job that tells a node's cluster
+ASKED = 3  # nodes of a cluster whose word about its one queue is read
+
+NodeHours = Collection[tuple[int, int]]  # node id, clock hour in ms
+
+
+def replace(hours: NodeHours, *, throttled: Iterable[int], now: datetime) -> None:
+    """Judges these hours of nodes anew; `throttled` are nodes whose jobs' causes changed. Safe twice."""
+    nodes = {node_id for node_id, _ in hours}
+    _replace_nodes(hours)
+    clusters = _replace_queues(hours)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _REFRESH,
+            {
+                "node_ids": sorted(nodes.union(throttled)),
+                "clusters": sorted(clusters),
+                "throttled": [THROTTLED],
+                "now_ms": to_ms(now),
+            },
+        )
+
+
+def _replace_nodes(hours: NodeHours) -> None:
+    node_ids, starts = [node_id for node_id, _ in hours], [from_ms(hour) for _, hour in hours]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "DELETE FROM diagnosis_capacityentry AS kept"
+            " USING unnest(%s::bigint[], %s::timestamptz[]) AS hour (node_id, start)"
+            " WHERE kept.node_id = hour.node_id AND kept.cluster = ''"
+            " AND kept.start >= hour.start AND kept.start < hour.start + interval '1 hour'",
+            [node_ids, starts],
+        )
+        cursor.execute(_ENTRIES, {"node_ids": node_ids, "hours": starts})
+
+
+def _replace_queues(hours: NodeHours) -> set[str]:
+    """The clusters of these nodes, whose queue was judged anew in these hours."""
+    first, last = min(hour for _, hour in hours), max(hour for _, hour in hours) + HOUR_MS
+    cluster_of = _clusters(first, last)
+    wanted: dict[str, set[int]] = defaultdict(set)
+    for node_id, hour in hours:
+        if node_id in cluster_of:
+            wanted[cluster_of[node_id]].add(hour)
+    for cluster, starts in wanted.items():
+        nodes = sorted(node_id for node_id, name in cluster_of.items() if name == cluster)
+        CapacityEntry.objects.filter(cluster=cluster, node__in=nodes, start__in=[from_ms(start) for start in starts]).delete()
+        pending = _pending(nodes, first, last)
+        if pending is not None:
+            CapacityEntry.objects.bulk_create(_entries(cluster, nodes, pending, first, sorted(starts)))
+    return set(wanted)
+
+
+def _clusters(start_ms: int, end_ms: int) -> dict[int, str]:
+    with connection.cursor() as cursor:
+        cursor.execute(_CLUSTERS, {"start_ms": start_ms - LOOKS_BACK // timedelta(milliseconds=1), "end_ms": end_ms})
+        return dict(cursor.fetchall())
+
+
+def _pending(nodes: Sequence[int], start_ms: int, end_ms: int) -> Floats | None:
+    """GPUs that the queue waits for by cell, as the first nodes that tell it say; NaN = not told, None: nobody tells, or nobody waits."""
+    told = np.full((end_ms - start_ms) // CELL_MS, np.nan)
+    asked = 0
+    for node_id in nodes:
+        host = frames.host(node_id, start_ms, end_ms)
+        if "pending_gpus" not in host.columns:
+            continue
+        values, at = host.columns["pending_gpus"], (host.start_ms - start_ms) // CELL_MS
+        is_told = ~np.isnan(values) & (at >= 0)
+        # the least of a cell: what waits for all of it
+        least = np.full(len(told), np.inf)
+        np.minimum.at(least, at[is_told], values[is_told])
+        told = np.where(np.isnan(told) & np.isfinite(least), least, told)
+        asked += 1
+        if asked == ASKED or not np.isnan(told).any():
+            break
+    return told if asked and (told > 0).any() else None
+
+
+def _entries(cluster: str, nodes: Sequence[int], pending: Floats, first_ms: int, hours: Sequence[int]) -> list[CapacityEntry]:
+    gpus = list(GPU.objects.filter(node__in=nodes, parent=None).values_list("pk", "node_id"))
+    free_ms = _free(gpus, nodes, first_ms, len(pending))
+    found = waited(free_ms, _whole(gpus, free_ms), pending)
+    rows = []
+    for hour in hours:
+        cells = slice((hour - first_ms) // CELL_MS, (hour - first_ms) // CELL_MS + CELLS_PER_HOUR)
+        sums = [part[:, cells].sum(axis=1).tolist() for part in (found.free_ms, found.low_ms, found.high_ms)]
+        for (gpu_id, node_id), gpu_ms, low_ms, high_ms in zip(gpus, *sums, strict=True):
+            if high_ms:
+                start = from_ms(hour)
+                rows.append(
+                    CapacityEntry(
+                        node_id=node_id,
+                        gpu_id=gpu_id,
+                        cluster=cluster,
+                        start=start,
+                        cause=QUEUE,
+                        gpu_ms=gpu_ms,
+                        low_ms=low_ms,
+                        high_ms=high_ms,
+                    )
+                )
+    return rows
+
+
+def _free(gpus: Sequence[tuple[int, int]], nodes: Sequence[int], start_ms: int, count: int) -> Floats:
+    """GPUs x cells: milliseconds in which the ledger calls the GPU free."""
+    place = {gpu_id: row for row, (gpu_id, _) in enumerate(gpus)}
+    edges = start_ms + CELL_MS * np.arange(count + 1, dtype=np.int64)
+    free_ms = np.zeros((len(gpus), count))
+    runs = Run.objects.filter(node__in=nodes, condition="free", end_ms__gt=start_ms, start_ms__lt=int(edges[-1]))
+    for gpu_id, low, high, state_ms in runs.values_list("gpu_id", "start_ms", "end_ms", "state_ms"):
+        if gpu_id in place and high > low:
+            # of a GPU cut into instances only a part is free
+            share = min(state_ms.get("free", 0) / (high - low), 1.0)
+            free_ms[place[gpu_id]] += np.clip(np.minimum(edges[1:], high) - np.maximum(edges[:-1], low), 0, None) * share
+    return free_ms
+
+
+def _whole(gpus: Sequence[tuple[int, int]], free_ms: Floats) -> Mask:
+    """Where every GPU of the node was free all the time."""
+    is_free = free_ms >= CELL_MS
+    rows: Mapping[int, list[int]] = defaultdict(list)
+    for row, (_, node_id) in enumerate(gpus):
+        rows[node_id].append(row)
+    whole = np.zeros_like(is_free)
+    for several in rows.values():
+        whole[several] = is_free[several].all(axis=0)
+    return whole

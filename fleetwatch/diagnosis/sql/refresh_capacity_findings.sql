@@ -1,0 +1,51 @@
+-- One row: a cause that is the node's to mend, or a cluster's queue. First and last are the hours in which it was.
+-- In:  node_ids, clusters (of which something changed), throttled (causes of nodes that CauseEntries tell), now_ms (no finding ends later).
+-- Again: safe, a finding is one row per subject and cause; what people decided stays.
+WITH hours AS (
+    SELECT node_id, '' AS cluster, cause, start
+    FROM diagnosis_capacityentry
+    WHERE node_id = ANY(%(node_ids)s::bigint[]) AND cluster = ''
+    UNION ALL
+    SELECT node_id, '', cause, start
+    FROM diagnosis_causeentry
+    WHERE node_id = ANY(%(node_ids)s::bigint[]) AND cause = ANY(%(throttled)s::text[]) AND high_ms > 0
+    UNION ALL
+    SELECT NULL, cluster, cause, start
+    FROM diagnosis_capacityentry
+    WHERE cluster = ANY(%(clusters)s::text[]) AND cluster <> '' AND high_ms > 0
+),
+told AS (
+    SELECT
+        node_id,
+        cluster,
+        cause,
+        (extract(epoch FROM min(start)) * 1000)::bigint AS first_ms,
+        LEAST((extract(epoch FROM date_trunc('hour', max(start), 'UTC')) * 1000)::bigint + 3600000, %(now_ms)s::bigint) AS last_ms
+    FROM hours
+    GROUP BY node_id, cluster, cause
+),
+gone AS (
+    DELETE FROM diagnosis_finding AS finding
+    WHERE (finding.node_id = ANY(%(node_ids)s::bigint[]) OR (finding.cluster <> '' AND finding.cluster = ANY(%(clusters)s::text[])))
+      AND NOT EXISTS (
+          SELECT FROM told
+          WHERE told.cause = finding.cause AND told.cluster = finding.cluster AND told.node_id IS NOT DISTINCT FROM finding.node_id
+      )
+      AND NOT EXISTS (SELECT FROM diagnosis_said AS said WHERE said.finding_id = finding.id)
+),
+known AS (
+    UPDATE diagnosis_finding AS finding
+    SET first_ms = told.first_ms, last_ms = told.last_ms
+    FROM told
+    WHERE finding.cause = told.cause AND finding.cluster = told.cluster AND finding.node_id IS NOT DISTINCT FROM told.node_id
+      AND finding.job_id IS NULL
+    RETURNING finding.node_id, finding.cluster, finding.cause
+)
+INSERT INTO diagnosis_finding (node_id, cluster, cause, first_ms, last_ms, status)
+SELECT told.node_id, told.cluster, told.cause, told.first_ms, told.last_ms, 'open'
+FROM told
+WHERE NOT EXISTS (
+    SELECT FROM known
+    WHERE known.cause = told.cause AND known.cluster = told.cluster AND known.node_id IS NOT DISTINCT FROM told.node_id
+)
+ON CONFLICT DO NOTHING

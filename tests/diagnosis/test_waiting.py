@@ -1,0 +1,46 @@
+"""Free GPU time beside a queue: what jobs that wait could have used, worked out by hand."""
+
+import numpy as np
+import pytest
+
+from fleetwatch.diagnosis.waiting import waited
+
+CELL = 300_000
+NAN = float("nan")
+
+
+def told(free, pending, whole=None):
+    """Sums over cells and GPUs of (free, low, high), in cells of one GPU; `free` as shares of cells."""
+    free_ms = np.array(free, dtype=float) * CELL
+    is_whole = np.zeros(free_ms.shape, dtype=bool) if whole is None else np.array(whole, dtype=bool)
+    found = waited(free_ms, is_whole, np.array(pending, dtype=float))
+    return tuple(int(part.sum()) / CELL for part in (found.free_ms, found.low_ms, found.high_ms))
+
+
+def test_single_free_gpus_may_have_been_used_and_whole_nodes_would_have():
+    assert told([[1, 1], [1, 1]], [8, 8]) == (4, 0, 4)
+    assert told([[1, 1], [1, 1]], [8, 8], whole=[[1, 1], [1, 1]]) == (4, 4, 4)
+
+
+def test_no_more_is_used_than_jobs_wait_for():
+    assert told([[1, 1], [1, 1]], [1, 1]) == (4, 0, 2)
+    assert told([[1, 1], [1, 1], [1, 1]], [2, 2], whole=[[1, 1], [0, 0], [0, 0]]) == (6, 2, 4)
+
+
+@pytest.mark.parametrize("pending", [[NAN, NAN, NAN], [0, 0, 0], [4, 0, 4], [4, NAN, 4]])
+def test_what_was_not_told_or_does_not_wait_ten_minutes_is_nothing(pending):
+    assert told([[1, 1, 1]], pending) == (0, 0, 0)
+
+
+def test_a_gpu_that_is_free_for_five_minutes_alone_is_the_schedulers_ordinary_gap():
+    assert told([[0, 1, 0]], [4, 4, 4]) == (0, 0, 0)
+    assert told([[0, 1, 0.5]], [4, 4, 4]) == (1.5, 0, 1.5)
+
+
+def test_one_gpu_is_never_used_more_than_it_was_free():
+    free = np.array([[CELL, CELL], [CELL // 2, CELL]], dtype=float)
+    found = waited(free, np.array([[True, True], [False, False]]), np.array([1.25, 1.25]))
+
+    assert (found.low_ms <= found.high_ms).all()
+    assert (found.high_ms <= found.free_ms).all()
+    assert found.high_ms.sum(axis=1).tolist() == [2 * CELL, CELL // 2]
