@@ -1,0 +1,135 @@
+"""Findings of nodes and of a cluster's queue, from batches to rows: through the real door and the real ledger."""
+
+import pytest
+
+from fleetwatch.diagnosis import places, services
+from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
+from fleetwatch.lib.intervals import HOUR_MS, Interval
+from tests.diagnosis.told import rate
+from tests.ledger.fleet import BUSY, EMPTY, MINUTE, NOW, START, T0, Sender, a_job, held, hour, post
+
+pytestmark = pytest.mark.django_db
+
+ALL = Interval(START, NOW)
+HOT = BUSY | {"power_w": 300.0, "throttle_thermal_ratio": 0.5, "sm_clock_hz": 1.2e9, "sm_clock_max_hz": 2e9}
+
+
+def diagnosed(*mappings) -> None:
+    post(*mappings)
+    services.diagnose(NOW, 1000)
+
+
+def waits(*gpus: float | None) -> dict[str, list]:
+    """The queue's demand, told every ten minutes."""
+    starts = [T0 + place * 10 * MINUTE for place in range(len(gpus))]
+    told = [(start + step * MINUTE, value) for start, value in zip(starts, gpus, strict=True) for step in range(10)]
+    return {"start_ms": [at for at, _ in told], "pending_gpus": [value for _, value in told]}
+
+
+def free_hour(sender: Sender, pending, **keys):
+    """Two GPUs, of which a job holds the first and nobody the second."""
+    return sender.batch(T0, *[EMPTY] * 60, jobs=[a_job()], allocations=[held()], host=waits(*pending), **keys)
+
+
+def sums(**which) -> dict[str, tuple[int, int, int]]:
+    """Cause -> (affected, least, most), in minutes of GPUs."""
+    found: dict[str, tuple[int, int, int]] = {}
+    for one in CapacityEntry.objects.filter(**which):
+        before = found.get(one.cause, (0, 0, 0))
+        row = (one.gpu_ms, one.low_ms, one.high_ms)
+        found[one.cause] = tuple(old + new // MINUTE for old, new in zip(before, row, strict=True))  # type: ignore[assignment]
+    return found
+
+
+def test_free_gpus_beside_a_queue_are_a_finding_of_the_cluster():
+    diagnosed(free_hour(Sender(gpus=2), [0, 0, 4, 4, 4, 0]))
+
+    # thirty minutes of one GPU; its node is not free altogether
+    assert sums() == {"queue_or_scheduler": (30, 0, 30)}
+    finding = Finding.objects.get(cause="queue_or_scheduler")
+    assert (finding.subject, finding.job, finding.node) == ("della", None, None)
+
+
+def test_a_node_that_is_free_altogether_could_have_taken_what_waits():
+    other = Sender(node="n2", gpus=2)
+    before = other.batch(T0 - HOUR_MS, *[EMPTY] * 60, jobs=[a_job("slurm/della/9")], allocations=[held(start=T0 - HOUR_MS, end=T0)])
+    diagnosed(before, other.batch(T0, *[EMPTY] * 60), free_hour(Sender(gpus=2), [3] * 6))
+
+    # three GPUs are wanted: the two of the whole node for sure, the single one perhaps
+    assert sums() == {"queue_or_scheduler": (180, 120, 180)}
+
+
+@pytest.mark.parametrize("pending", [[0] * 6, [None] * 6])
+def test_without_anybody_waiting_and_without_a_word_of_the_queue_nothing_is_said(pending):
+    diagnosed(free_hour(Sender(gpus=2), pending))
+
+    assert sums() == {}
+    assert not Finding.objects.filter(job=None).exists()
+
+
+def test_a_lost_gpu_is_one_finding_of_its_node_that_names_the_job_and_saves_nothing_of_waste():
+    rate("2.00")
+    lost = {"gpu": 0, "at_ms": T0 + 30 * MINUTE, "kind": "gpu_lost", "code": None, "text": "fallen off the bus"}
+    diagnosed(Sender().batch(T0, *[BUSY] * 30, *[EMPTY] * 30, jobs=[a_job()], allocations=[held(end=T0 + 30 * MINUTE)], events=[lost]))
+
+    assert sums() == {"gpu_fault": (30, 30, 30)}
+    [line] = places.findings(ALL, now=NOW)
+    assert (line.finding.subject, line.finding.cause, line.gpus) == ("n1", "gpu_fault", 1)
+    assert (line.caused.wasted_ms, line.caused.held_usd) == (0, 1)
+    assert [one.job.key for one in places.hurt(line.finding, ALL)] == ["slurm/della/7"]
+
+
+def test_a_drained_node_is_no_fault():
+    drained = {"gpu": None, "at_ms": T0, "kind": "drained", "code": None, "text": "planned"}
+    diagnosed(Sender().batch(T0, *[EMPTY] * 60, events=[drained]))
+
+    assert sums() == {}
+
+
+@pytest.mark.parametrize(("seen", "expected"), [(36, {}), (35, {"no_telemetry": (25, 0, 0)})])
+def test_less_than_three_fifths_of_an_hour_seen_is_no_telemetry(seen, expected):
+    later = Sender(boot_id="boot-2").batch(T0 + HOUR_MS - MINUTE, EMPTY)
+    diagnosed(Sender().batch(T0, *[EMPTY] * (seen - 1)), later)
+
+    assert sums(start=hour(0)) == expected
+
+
+def test_persistence_mode_off_is_said_with_the_gpu_and_costs_nothing():
+    sender = Sender(gpus=0, extra_gpus=[{"uuid": "GPU-x", "index": 0, "model": "NVIDIA L40S", "persistence": False}])
+    diagnosed(sender.batch(T0, *[EMPTY] * 60))
+
+    assert sums() == {"persistence_off": (60, 0, 0)}
+
+
+def test_heat_is_one_finding_of_the_node_however_many_jobs_it_slows():
+    jobs = [a_job("slurm/della/7"), a_job("slurm/della/8")]
+    holds = [held(0, 0), held(1, 1)]
+    diagnosed(Sender(gpus=2).batch(T0, *[HOT] * 60, jobs=jobs, allocations=holds))
+
+    assert set(CauseEntry.objects.filter(cause="throttled").values_list("job__key", flat=True)) == {"slurm/della/7", "slurm/della/8"}
+    assert list(Finding.objects.filter(cause="throttled").values_list("node__name", "job")) == [("n1", None)]
+    [line] = places.findings(ALL, now=NOW, cause="throttled")
+    assert 0 < line.caused.high_ms <= line.caused.wasted_ms
+    assert len(places.hurt(line.finding, ALL)) == 2
+
+
+def test_judging_again_changes_nothing_and_what_is_gone_is_no_finding_any_more():
+    sender = Sender()
+    diagnosed(sender.batch(T0, *[EMPTY] * 20), Sender(boot_id="boot-2").batch(T0 + 59 * MINUTE, EMPTY))
+    assert Finding.objects.filter(cause="no_telemetry").exists()
+
+    diagnosed(sender.batch(T0 + 20 * MINUTE, *[EMPTY] * 39))
+
+    assert sums() == {}
+    assert not Finding.objects.exists()
+
+
+def test_pages_can_say_how_far_diagnosis_is():
+    post(Sender().batch(T0, *[EMPTY] * 120))
+
+    before = places.progress(ALL, now=NOW)
+    services.diagnose(NOW, 1)
+    after = places.progress(ALL, now=NOW)
+
+    assert (before.posted, before.diagnosed, before.is_behind) == (2, 0, True)
+    assert (after.posted, after.diagnosed) == (2, 1)
