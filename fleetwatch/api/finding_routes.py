@@ -79,7 +79,7 @@ class FindingRow(Schema):
 
 class FindingPage(schemas.Period):
     """Findings of jobs with time in the period, most recoverable dollars first; those of nodes and of queues in `places`, on every page
-    alike (none where a job is asked for). `potential` sums those that are open or snoozed, `accepted` those that somebody accepted: kept
+    alike (none where a job, user, team or the like is asked for). `potential` sums those that are open or snoozed, `accepted` those that somebody accepted: kept
     apart, and never more than what was wasted. `capacity`: GPUs that could not work, or were free while jobs waited."""
 
     potential: Savings
@@ -173,7 +173,9 @@ def findings(request: HttpRequest, period: Query[schemas.PeriodQuery], which: Qu
     wanted = asked(request)
     scope = Scope(**which.dict(exclude={"cause", "status", "assignee"}))
     every = selectors.findings(wanted.interval, now=timezone.now(), scope=scope, cause=which.cause)
-    of_places = [] if which.job else places.findings(wanted.interval, now=timezone.now(), cause=which.cause)
+    # a job's, user's or team's own findings are of jobs alone
+    of_place = scope == Scope(node=scope.node)
+    of_places = places.findings(wanted.interval, now=timezone.now(), cause=which.cause, node=scope.node) if of_place else []
     if which.assignee is not None:
         every, of_places = (selectors.assigned(several, which.assignee) for several in (every, of_places))
     both = [*every, *(line for line in of_places if line.finding.cause not in OF_CAPACITY)]

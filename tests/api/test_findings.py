@@ -11,7 +11,7 @@ from fleetwatch.accounts.services import create_api_token
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.api.conftest import NOW
-from tests.diagnosis.told import cause, finding, job, rate
+from tests.diagnosis.told import capacity, cause, finding, gpu, job, place, rate
 
 pytestmark = pytest.mark.django_db
 
@@ -66,6 +66,28 @@ def test_findings_are_narrowed(api, found):
         ("assignee=", 1), ("assignee=nobody-of-that-name", 0),
     ):  # fmt: skip
         assert len(api.get(f"/api/v1/findings?{query}").json()["rows"]) == count, query
+
+
+def test_machines_and_queues_stand_beside_jobs_and_in_no_sum_of_waste(api, found):
+    when = {"start": NOW - timedelta(hours=2)}
+    capacity("gpu_fault", on=gpu(1), **when)
+    capacity("queue_or_scheduler", on=gpu(2), cluster="della", low=0.5, **when)
+    span = {"first_ms": to_ms(NOW) - 2 * HOUR_MS, "last_ms": to_ms(NOW)}
+    place("gpu_fault", node=gpu().node, **span)
+    queue = place("queue_or_scheduler", cluster="della", **span)
+
+    answer = api.get("/api/v1/findings").json()
+
+    assert [(row["cause"], row["job"], row["node"], row["cluster"]) for row in answer["places"]] == [
+        ("gpu_fault", None, "n1", None), ("queue_or_scheduler", None, None, "della"),
+    ]  # fmt: skip
+    assert (answer["potential"]["high_usd"], answer["capacity"]["low_usd"], answer["capacity"]["high_usd"]) == (2.0, 3.0, 4.0)
+    assert [row["affected_gpu_hours"] for row in answer["places"]] == [1.0, 1.0]
+    for query, count in (("job=slurm/della/7", 0), ("user=ann", 0), ("node=n1", 1), ("cause=queue_or_scheduler", 1), ("status=fixed", 0)):
+        assert len(api.get(f"/api/v1/findings?{query}").json()["places"]) == count, query
+    one = api.get(f"/api/v1/findings/{queue.pk}").json()
+    assert (one["cluster"], one["evidence"], one["is_capacity"]) == ("della", None, True)
+    assert decide(client("admin", "write"), queue.pk, "accept").json()["status"] == "accepted"
 
 
 def test_pages_of_findings_follow_each_other(api, found):

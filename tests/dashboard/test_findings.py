@@ -8,7 +8,7 @@ from fleetwatch.accounts.models import User
 from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.dashboard import factories
-from tests.diagnosis.told import NOW, cause, finding, job, rate
+from tests.diagnosis.told import NOW, capacity, cause, diagnosed, finding, gpu, job, place, rate
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "<script>alert(1)</script>; rm -rf /"
@@ -118,3 +118,50 @@ def test_users_are_assigned_by_name(admin, found):
     admin.post(f"/findings/{found.pk}/assign", {"assignee": "ann"})
 
     assert Finding.objects.get().assignee == User.objects.get(username="ann")
+
+
+def test_a_machine_is_told_apart_from_jobs_and_its_dollars_are_capacity(admin, found):
+    capacity("gpu_fault", on=gpu(1))
+    broken = place("gpu_fault", node=gpu(1).node)
+
+    page = admin.get("/findings").content.decode()
+
+    assert "GPU can&#x27;t work: n1" in page
+    assert "of capacity that could not work" in page
+    # what jobs could have saved is what it was without it
+    assert page.count("$1.20–2.40") == 2
+    assert "What is wrong with it" in admin.get("/nodes/n1?range=7d").content.decode()
+    assert "none of the others" in page
+    assert admin.get(f"/findings/{broken.pk}").status_code == 200
+
+
+def test_a_queues_finding_says_what_jobs_could_have_used_and_is_decided_like_any_other(admin):
+    rate("2.00")
+    capacity("queue_or_scheduler", cluster=HOSTILE, low=0.25, high=0.5)
+    queue = place("queue_or_scheduler", cluster=HOSTILE)
+
+    page = admin.get(f"/findings/{queue.pk}").content.decode()
+
+    assert "$0.50–1" in page
+    assert "<script>alert" not in page
+    assert admin.post(f"/findings/{queue.pk}/dismiss", {"note": "drained for a benchmark"}).status_code == 302
+    assert admin.post(f"/findings/{queue.pk}/snooze", {"days": ""}).status_code == 422
+    assert Finding.objects.get().status == "dismissed"
+    assert admin.get(f"/charts/finding?finding={queue.pk}&as=table").status_code == 200
+
+
+def test_a_teams_inbox_has_no_machines(admin, found):
+    capacity("gpu_fault")
+    place("gpu_fault", node=gpu().node)
+
+    assert "Machines and the queue" not in admin.get("/findings?team=nlp").content.decode()
+
+
+def test_pages_say_that_causes_are_being_worked_out_and_how_far(admin):
+    cause(low=0, high=0)
+    diagnosed(NOW - timedelta(days=1), version=1, posted=2)
+
+    for address in ("/findings", "/waste?group=cause"):
+        assert "0 of 24 hours of nodes" in admin.get(address).content.decode()
+    assert "Not worked out yet" in admin.get("/findings").content.decode()
+    assert "being worked out" not in admin.get("/waste?group=team").content.decode()

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from fleetwatch.costs.models import Rate
-from fleetwatch.diagnosis.models import CauseEntry, DiagnosedDay, Finding
+from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, DiagnosedDay, Finding
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import NodeDay
@@ -66,3 +66,26 @@ def diagnosed(day: datetime, *, node: str = "n1", version: int = 1, posted: int 
     on, _ = Node.objects.get_or_create(name=node)
     NodeDay.objects.create(node=on, day=day.date(), versions=[posted] * 24)
     return DiagnosedDay.objects.create(node=on, day=day.date(), versions=[version] * 24, **facts)
+
+
+def capacity(
+    cause: str, *, on: GPU | None = None, cluster: str = "", start: datetime = NOW - timedelta(hours=2), low: float = 1, high: float = 1
+) -> CapacityEntry:
+    """An hour of one GPU that no job explains; `low` and `high` are shares of it."""
+    on = on or gpu()
+    return CapacityEntry.objects.create(
+        node=on.node,
+        gpu=on,
+        cluster=cluster,
+        start=start,
+        cause=cause,
+        gpu_ms=HOUR_MS,
+        low_ms=int(HOUR_MS * low),
+        high_ms=int(HOUR_MS * high),
+    )
+
+
+def place(cause: str, *, node: Node | None = None, cluster: str = "", **facts: Any) -> Finding:
+    """A finding of a node or a cluster, of the last day."""
+    span = {"first_ms": to_ms(NOW - DAY), "last_ms": to_ms(NOW)}
+    return Finding.objects.create(node=node, cluster=cluster, cause=cause, **(span | facts))
