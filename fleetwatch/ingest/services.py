@@ -46,7 +46,7 @@ def store_batch(node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None
     """
     if batch.node != node.name:
         raise WrongNodeError(f"this token speaks for {node.name}, not for {batch.node}")
-    node = inventory.lock_node(node.pk)
+    node = inventory.lock_node(node.pk, batch)
     measured_ms = None if sent_ms is None else to_ms(received_at) - sent_ms
     offset_ms = telemetry.clock_offset(node.pk, batch.boot_id, measured_ms)
     if not telemetry.record_sequence(node, batch, offset_ms=offset_ms):

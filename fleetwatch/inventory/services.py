@@ -78,12 +78,16 @@ def node_by_name(name: str) -> Node:
     return Node.objects.get_or_create(name=name)[0]
 
 
-def lock_node(node_id: int) -> Node:
+def lock_node(node_id: int, batch: Batch | None = None) -> Node:
     """The node, locked until the transaction ends: batches of one node are stored one after the other.
 
-    NO KEY UPDATE: whoever only refers to the node (a foreign key of the ledger's entries) does not wait.
+    With it the nodes that GPUs of the batch would move away from, all in order of id: GPUs that change places at once
+    wait for each other and do not deadlock. NO KEY UPDATE: whoever only refers to a node (a foreign key of the
+    ledger's entries) does not wait.
     """
-    return Node.objects.select_for_update(no_key=True).get(pk=node_id)
+    wanted = {node_id, *(_other_nodes(node_id, batch) if batch else ())}
+    locked = {node.pk: node for node in Node.objects.select_for_update(no_key=True).filter(pk__in=wanted).order_by("pk")}
+    return locked[node_id]
 
 
 def register(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime) -> dict[int, GPU]:
@@ -119,9 +123,13 @@ def register_batch(node: Node, batch: Batch, *, offset_ms: int, received_at: dat
 
 def _settle(node: Node, batch: Batch) -> None:
     """The rows of the node's GPUs, and of those that the batch names and others hold, say all that is known of them."""
-    others = GPU.objects.filter(uuid__in=_uuids(batch)).exclude(node_id=node.pk)
-    settle({node.pk, *others.values_list("node_id", flat=True)})
+    settle({node.pk, *_other_nodes(node.pk, batch)})
     node.windows_ms = None
+
+
+def _other_nodes(node_id: int, batch: Batch) -> set[int]:
+    """The nodes that have GPUs which the batch names."""
+    return set(GPU.objects.filter(uuid__in=_uuids(batch)).exclude(node_id=node_id).values_list("node_id", flat=True))
 
 
 def _gpus(node: Node, batch: Batch, seen: dict[int, Span]) -> tuple[dict[int, GPU], list[tuple[int, Span]]]:

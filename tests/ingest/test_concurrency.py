@@ -76,6 +76,24 @@ def test_nodes_that_share_jobs_and_teams_do_not_deadlock():
     assert (Job.objects.count(), Allocation.objects.count()) == (6, 24)
 
 
+def test_gpus_that_change_places_at_once_do_not_deadlock():
+    pairs = [(f"a{number}", f"b{number}") for number in range(4)]
+    for node in (name for pair in pairs for name in pair):
+        storing(node, gpus=[gpu(f"GPU-{node}")])()
+    later = T0 + 60_000
+
+    answers = [
+        together(*[storing(now, sequence=2, start_ms=later, gpus=[gpu(f"GPU-{was}")]) for was, now in (pair, pair[::-1])]) for pair in pairs
+    ]
+
+    assert [answer.stored for both in answers for answer in both] == [3] * 8
+    for one, other in pairs:
+        assert {row.node.name: row.uuid for row in GPU.objects.filter(first_ms=later, node__name__in=(one, other))} == {
+            one: f"GPU-{other}",
+            other: f"GPU-{one}",
+        }
+
+
 def test_of_two_nodes_that_enrol_with_the_last_use_one_gets_in():
     token = create_enrollment_token(NOW, uses=1, ttl=timedelta(hours=1))
 
