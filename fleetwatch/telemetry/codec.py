@@ -47,6 +47,10 @@ _FACTORS = 10.0 ** np.arange(MAX_DECIMALS + 1).reshape(-1, 1, 1)
 # Rows that tell how many decimals a column may have, and which encoding suits it.
 _PROBE = 32
 _BLOCKS, _BLOCK = 8, 64
+# Bytes of a zstd frame that say how much is in it.
+_FRAME_HEAD = 18
+# Rows that only the header tells of: no chunk has two rows that differ in nothing.
+_MOST_ALIKE = 2**24
 # Bytes of the smallest whole number of numpy that has so many bytes.
 _WORD = (1, 1, 2, 4, 4, 8, 8, 8, 8)
 # Bytes per value by which a sample must be smaller as differences, which take longer to read.
@@ -121,6 +125,8 @@ def unpack(data: bytes, names: Iterable[str] | None = None) -> dict[str, Array]:
     try:
         rows, places = _directory(data)
         wanted = places if names is None else [name for name in names if name in places]
+        if any(places[name][0].encoding == CONSTANT for name in wanted):
+            _check_rows(rows, places.values(), data)
         return {name: _unpack_column(places[name][0], data, places[name][1], rows) for name in wanted}
     except CodecError:
         raise
@@ -314,9 +320,9 @@ def _planes(words: Words, width: int) -> NDArray[np.uint8]:
 
 
 def _unshuffled(planes: bytes, rows: int, width: int) -> Words:
-    size = _WORD[width]
+    size, found = _WORD[width], np.frombuffer(planes, dtype=np.uint8).reshape(width, rows)
     words = np.zeros((rows, size), dtype=np.uint8)
-    for place, plane in enumerate(np.frombuffer(planes, dtype=np.uint8).reshape(width, rows)):
+    for place, plane in enumerate(found):
         words[:, place] = plane  # much faster than all planes at once, transposed
     return words.view(f"<u{size}").reshape(rows).astype(np.uint64, copy=False)
 
@@ -330,6 +336,23 @@ def _unpack_column(entry: _Entry, data: bytes, offset: int, rows: int) -> Array:
         bits = np.frombuffer(_decompress(data[offset : offset + entry.mask_length]), dtype=np.uint8)
         values[np.unpackbits(bits, count=rows).view(np.bool_)] = np.nan
     return values
+
+
+def _check_rows(rows: int, places: Iterable[tuple[_Entry, int]], data: bytes) -> None:
+    """A column of one value has no bytes to tell a damaged count of rows by: another column, whose bytes are there, has to agree."""
+    others = [(entry, offset + entry.mask_length) for entry, offset in places if entry.encoding != CONSTANT]
+    if not (
+        any(_holds(data[start : start + _FRAME_HEAD], entry.width * rows) for entry, start in others) if others else rows <= _MOST_ALIKE
+    ):
+        raise CodecError(f"no column has {rows} rows")
+
+
+def _holds(frame: bytes, size: int) -> bool:
+    """Whether the frame says that so many bytes are in it."""
+    try:
+        return int(zstandard.get_frame_parameters(frame, format=zstandard.FORMAT_ZSTD1_MAGICLESS).content_size) == size
+    except zstandard.ZstdError:
+        return False
 
 
 def _unpack_words(entry: _Entry, body: bytes, rows: int) -> Words:

@@ -145,6 +145,24 @@ def test_what_it_does_not_know_is_refused():
         codec.pack({"a": np.zeros(3, dtype=np.float32)})
 
 
+@pytest.mark.parametrize("bit", range(32))
+def test_a_flipped_count_of_rows_is_refused_before_memory_is_asked_for(bit):
+    data = bytearray(codec.pack({"gpu_id": np.full(300, 7), "start_ms": np.arange(300) * 10_000}))
+    data[1 + bit // 8] ^= 1 << bit % 8
+
+    for names in (None, ["gpu_id"], ["start_ms"]):
+        with pytest.raises(codec.CodecError, match="rows|damaged"):
+            codec.unpack(bytes(data), names)
+
+
+def test_rows_that_nothing_but_the_header_tells_of_are_so_many_at_most():
+    data = bytearray(codec.pack({"a": np.full(3, 7), "b": np.full(3, np.nan)}))
+    data[1:5] = (2**24 + 1).to_bytes(4, "little")
+
+    with pytest.raises(codec.CodecError, match="16777217 rows"):
+        codec.unpack(bytes(data))
+
+
 def test_version_1_bytes_written_long_ago_are_still_read():
     data = bytes.fromhex(GOLDEN)
 
