@@ -6,6 +6,8 @@ Lines of the fleet's report alone, never in a team's statement: fleet cost + adj
 from decimal import Decimal
 from typing import Any
 
+from django.db.models import QuerySet
+
 from fleetwatch.costs import pricing
 from fleetwatch.costs.commitments import coverage
 from fleetwatch.costs.coverage import Above, Covered, missing_usd
@@ -22,7 +24,7 @@ def with_lines_beside(month: Interval, name: str, adjusted_usd: Decimal) -> Shap
     """The part of the fleet's report that tells them, and what the month comes to with them; `name` is the month's."""
     found = coverage(month)
     not_delivered = missing_usd(line for _, line in found.lines) + NO_USD
-    booked = [_booked(each) for each in InvoiceAdjustment.objects.filter(booked_in=name, withdrawn_at__isnull=True).order_by("month", "pk")]
+    booked = [_booked(each) for each in _bookings(name).order_by("month", "pk")]
     invoiced = sum((Decimal(line["cost_usd"]) for line in booked), NO_USD)
     return {
         "commitments": [_commitment(commitment, line) for commitment, line in found.lines],
@@ -32,6 +34,15 @@ def with_lines_beside(month: Interval, name: str, adjusted_usd: Decimal) -> Shap
         "invoiced_usd": f"{invoiced:f}",
         "paid_usd": f"{adjusted_usd + not_delivered + invoiced:f}",
     }
+
+
+def has_lines(month: Interval, name: str) -> bool:
+    """Whether there is anything to tell beside the ledger: a commitment of its time, or a booked difference."""
+    return bool(coverage(month).lines) or _bookings(name).exists()
+
+
+def _bookings(name: str) -> QuerySet[InvoiceAdjustment]:
+    return InvoiceAdjustment.objects.filter(booked_in=name, withdrawn_at__isnull=True)
 
 
 def _commitment(commitment: Commitment, line: Covered) -> Shape:

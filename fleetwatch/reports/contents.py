@@ -12,7 +12,7 @@ from fleetwatch.costs.sites import energy
 from fleetwatch.costs.totals import WHY, Group, Scope
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports import beside, corrections, drawn, statement
+from fleetwatch.reports import beside, budgeted, corrections, drawn, statement
 from fleetwatch.reports.models import MonthRun, ReportPart
 from fleetwatch.reports.statement import NO_JOB, Held, Shape
 
@@ -35,6 +35,7 @@ def team(part: ReportPart) -> Shape:
         "users": statement.by_user(lines),
         **_owners(month, scope, part.cost_usd),
         "comparison": _comparison(part, previous, models, scope),
+        **budgeted.with_budget(part.subject, month, part.cost_usd),
         "energy": drawn.kept(energy(month, scope=scope)),
         **_free(part),
         **corrections.with_adjustments(corrected, part.cost_usd),
@@ -59,6 +60,7 @@ def fleet(part: ReportPart) -> Shape:
         "gpu_models": _models(models, part.cost_usd),
         "savings": _savings(month),
         "comparison": _comparison(part, previous, models, Scope()),
+        **budgeted.with_budget("", month, part.cost_usd),
         "energy": drawn.kept(energy(month)),
         **_free_by_team(part),
         **(corrected := corrections.with_adjustments(corrections.booked(month), part.cost_usd)),

@@ -1,4 +1,4 @@
-"""What a month's reports are made of, as one digest: versions of hours, rates, GPUs, jobs and their teams, regions, lines beside."""
+"""What a month's reports are made of, as one digest: hours, rates, GPUs, jobs and their teams, regions, lines beside, budgets."""
 
 import hashlib
 from pathlib import Path
@@ -8,10 +8,10 @@ from django.db import connection
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
-from fleetwatch.reports import choices
+from fleetwatch.reports import budgeted, choices
 
 # part of the digest: a change of what a report says is a new version of it
-FORMAT = 5
+FORMAT = 6
 
 _SQL = Path(__file__).parent / "sql"
 _INPUTS = read_statement(_SQL / "inputs.sql")
@@ -21,7 +21,7 @@ _BESIDE = read_statement(_SQL / "beside.sql")
 def digest(month: Interval, *before: Interval) -> str:
     """64 hex digits; the same ones mean that all figures over the month and those before it are still the same."""
     found = [f"{FORMAT} {interval.start} {interval.end} {_of(_INPUTS, interval)}" for interval in (month, *before)]
-    found += [_of(_BESIDE, month), choices.free_capacity()]
+    found += [_of(_BESIDE, month), choices.free_capacity(), budgeted.digest(month)]
     return hashlib.sha256("\n".join(found).encode()).hexdigest()
 
 

@@ -2,10 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 
+from fleetwatch.ledger.models import Adjustment, Policy
 from fleetwatch.ledger.store import count_versions
 from fleetwatch.lib.intervals import to_ms
-from fleetwatch.reports import monthly
+from fleetwatch.reports import bookings, monthly
+from fleetwatch.reports.invoices import import_invoice
 from fleetwatch.reports.models import MonthRun, Report
+from fleetwatch.reports.reconciliation import reconciliation
 from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate, an_entry
 
 SEPTEMBER, OCTOBER = datetime(2026, 9, 1, tzinfo=UTC), datetime(2026, 10, 1, tzinfo=UTC)
@@ -59,3 +62,23 @@ def work(now=NOW) -> None:
 def newest(subject="", kind=None) -> Report:
     """The newest version of a team's statement, or of the fleet's report."""
     return Report.objects.filter(kind=kind or ("statement" if subject else "fleet"), subject=subject).latest("version")
+
+
+def an_adjustment(gpu, gpu_ms, *, job=None, state="useful", start=SEPTEMBER, booked_at=OCTOBER + HOUR):
+    return Adjustment.objects.create(
+        node=gpu.node,
+        gpu=gpu,
+        start=start,
+        job=job,
+        state=state,
+        gpu_ms=gpu_ms,
+        policy=Policy.objects.first(),
+        cause="late data",
+        booked_at=booked_at,
+    )
+
+
+def book_everything():
+    import_invoice(b"gpu_model,gpu_hours,amount\nH100,4,18\n", "2026-10", now=NOW)
+    found = reconciliation("2026-10", now=NOW)
+    return bookings.book("2026-10", {line.key for line in found.lines}, seen=found.fingerprint, reason="=signed", by="ann", now=NOW)

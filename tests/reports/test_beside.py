@@ -1,19 +1,20 @@
 """What the fleet's report says beside the ledger: commitments for GPUs that were not there, and booked differences to invoices."""
 
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
 from fleetwatch.costs.committing import commit, withdraw_commitment
+from fleetwatch.jobs.models import Job
 from fleetwatch.reports import bookings, files
-from fleetwatch.reports.invoices import import_invoice
 from fleetwatch.reports.models import InvoiceAdjustment
-from fleetwatch.reports.reconciliation import reconciliation
 from tests.costs.factories import HOUR_MS, LONG_AGO
-from tests.reports.factories import HOUR, NOW, OCTOBER, a_fleet, computed, newest
+from tests.reports.factories import HOUR, NOW, OCTOBER, a_fleet, an_adjustment, book_everything, computed, newest
 from tests.reports.test_files import sheets
 
 pytestmark = pytest.mark.django_db
+NOVEMBER = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def a_commitment(model):
@@ -21,12 +22,6 @@ def a_commitment(model):
     return commit(
         model, 2, name="2026-17", valid_from=LONG_AGO, valid_to=OCTOBER + 5 * HOUR, price_per_gpu_hour=Decimal("4.50"), now=NOW, region=""
     )
-
-
-def book_everything():
-    import_invoice(b"gpu_model,gpu_hours,amount\nH100,4,18\n", "2026-10", now=NOW)
-    found = reconciliation("2026-10", now=NOW)
-    return bookings.book("2026-10", {line.key for line in found.lines}, seen=found.fingerprint, reason="=signed", by="ann", now=NOW)
 
 
 def test_without_commitments_and_bookings_what_is_paid_is_the_fleets_cost():
@@ -53,6 +48,28 @@ def test_a_commitment_is_told_with_what_of_it_was_not_there():
     assert (line["committed_usd"], line["missing_usd"], line["unused_usd"]) == ("45.000000", "27.000000", "31.500000")
     assert (line["rate_book_usd"], line["rate_book_differs_usd"]) == ("16.000000", "2.000000")
     assert (fleet["total"]["cost_usd"], fleet["not_delivered_usd"], fleet["paid_usd"]) == ("19.000000", "27.000000", "46.000000")
+
+
+def test_a_month_without_gpu_time_is_reported_if_something_was_paid_beside_it():
+    big, _ = a_fleet()
+    assert computed("2026-11").note == "the ledger has no GPU time in this month, and nothing was paid beside it"
+
+    commit(big.model, 2, name="17", valid_from=NOVEMBER, valid_to=NOVEMBER + 3 * HOUR, price_per_gpu_hour=Decimal(5), now=NOW)
+    run = computed("2026-11", now=NOW + HOUR)
+
+    fleet = newest().content
+    assert (run.state, fleet["month"], fleet["teams"], fleet["own_lines"]) == ("done", "2026-11", [], [])
+    assert (fleet["total"]["cost_usd"], fleet["not_delivered_usd"], fleet["paid_usd"]) == ("0.000000", "30.000000", "30.000000")
+    assert fleet["comparison"]["difference_usd"] == "-19.000000"
+
+
+def test_a_month_without_gpu_time_tells_what_corrects_closed_ones_and_what_was_booked():
+    big, _ = a_fleet()
+    an_adjustment(big, HOUR_MS, job=Job.objects.get(key="slurm/della/1"), booked_at=NOVEMBER)
+
+    computed("2026-11")
+
+    assert (newest().content["adjusted_usd"], newest("nlp").content["adjusted_usd"]) == ("4.000000", "4.000000")
 
 
 def test_no_statement_has_lines_beside():

@@ -69,12 +69,20 @@ def test_only_usage_bills_hours():
 
 def test_our_own_focus_export_can_be_read():
     line = {"gpu_model": "H100", "priced_ms": 7_200_000, "usd_per_gpu_hour": "4.00", "cost_usd": "8.000000", "state": "free"}
-    content = {"organisation": "Acme", "from": "2026-10-01T00:00:00Z", "to": "2026-11-01T00:00:00Z", "own_lines": [line]}
+    undelivered = {"name": "17", "gpu_model": "H100", "missing_ms": 3_600_000, "missing_usd": "3.000000"}
+    corrected = {"team": "", "corrects": "2026-09", "cause": "late data", "state": "free", "gpu_ms": -3_600_000, "cost_usd": "-4.000000"}
+    content = {
+        "organisation": "Acme", "zone": "UTC", "month": "2026-10", "from": "2026-10-01T00:00:00Z", "to": "2026-11-01T00:00:00Z",
+        "own_lines": [line], "adjustments": [corrected], "commitments": [undelivered],
+    }  # fmt: skip
     text = to_csv(list(focus.COLUMNS), focus.rows([content]))
 
     told = read(text.encode(), "2026-10")
 
-    assert (told.issuer, [(each.gpu_model, each.hours, each.amount) for each in told.lines]) == ("Acme", [("H100", Decimal(2), Decimal(8))])
+    assert (told.issuer, [(each.gpu_model, each.hours, each.amount) for each in told.lines]) == (
+        "Acme",
+        [("H100", Decimal(2), Decimal(8)), ("", Decimal(-1), Decimal(-4)), ("H100", None, Decimal(3))],
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,12 @@ from fleetwatch.costs.mapping import Conditions, Gives
 from fleetwatch.costs.mappings import add_rule
 from fleetwatch.costs.models import Rate
 from fleetwatch.jobs.models import Job
-from fleetwatch.ledger.models import Adjustment, Policy
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import monthly
 from fleetwatch.reports.choices import choose_free_capacity
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
 from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate
-from tests.reports.factories import HOUR, NOW, OCTOBER, SEPTEMBER, a_fleet, computed, counted, newest, work
+from tests.reports.factories import HOUR, NOW, OCTOBER, SEPTEMBER, a_fleet, an_adjustment, computed, counted, newest, work
 
 pytestmark = pytest.mark.django_db
 
@@ -240,7 +239,7 @@ def test_two_people_who_ask_get_one_run():
 def test_a_month_without_gpu_time_has_no_report():
     run = computed()
 
-    assert (run.state, run.note) == ("done", "the ledger has no GPU time in this month")
+    assert (run.state, run.note) == ("done", "the ledger has no GPU time in this month, and nothing was paid beside it")
     assert Report.objects.count() == 0
 
 
@@ -281,20 +280,6 @@ def test_statements_and_own_lines_sum_to_the_fleets_cost_to_the_micro_dollar(see
         parts = [Decimal(comparison[name]) for name in ("volume_usd", "mix_usd", "rate_usd")]
         assert sum(parts) == Decimal(comparison["difference_usd"]) == report.cost_usd - Decimal(comparison["cost_usd"])
         assert Decimal(report.content["total"]["cost_usd"]) == report.cost_usd
-
-
-def an_adjustment(gpu, gpu_ms, *, job=None, state="useful", start=SEPTEMBER, booked_at=OCTOBER + HOUR):
-    return Adjustment.objects.create(
-        node=gpu.node,
-        gpu=gpu,
-        start=start,
-        job=job,
-        state=state,
-        gpu_ms=gpu_ms,
-        policy=Policy.objects.first(),
-        cause="late data",
-        booked_at=booked_at,
-    )
 
 
 def test_corrections_of_closed_months_are_lines_of_the_month_they_were_booked_in():

@@ -1,22 +1,27 @@
 """Statements in the format of the FinOps Open Cost and Usage Specification (FOCUS) 1.2. Pure. https://focus.finops.org
 
-One row is one line of a statement (a job on one GPU model), or of what no job held: a charge of the month. We are
-provider, publisher and invoice issuer to our own teams, so the four costs are the showback's. BilledCost and EffectiveCost
-are the statement's micro-dollars and sum to the fleet's; ListCost and ContractedCost are price times quantity, as the
-specification demands, and differ from them by what rounding moved. Time without a rate is no charge and has no row.
+One row is one line of a statement (a job on one GPU model), or of what no job held: a charge of the month; and one line of
+what is paid beside it: corrections of closed months, commitments for GPUs that were not there, booked differences to
+invoices. We are provider, publisher and invoice issuer to our own teams, so the four costs are the showback's. BilledCost and
+EffectiveCost are the statement's micro-dollars and sum to what the fleet paid; ListCost and ContractedCost are price times
+quantity, as the specification demands, and differ from them by what rounding moved. Time without a rate is no charge and has
+no row.
 """
 
 import json
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
-from fleetwatch.costs import pricing
+from fleetwatch.costs import cuts, pricing
 from fleetwatch.costs.totals import WHY
+from fleetwatch.reports import months
 from fleetwatch.reports.exports.tables import Cell
 
 Shape = dict[str, Any]
-NINE_PLACES = Decimal("0.000000001")
+NINE_PLACES, TWELVE_PLACES = Decimal("0.000000001"), Decimal("0.000000000001")
+MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 UNIT = "GPU-Hours"
 
 # name -> whether it may be null; the order of the file
@@ -39,16 +44,57 @@ COLUMNS: dict[str, bool] = {
 
 
 def rows(contents: Iterable[Shape]) -> list[list[Cell]]:
-    """One row per priced line of statements, and per own line of the fleet's report, in the order of COLUMNS."""
-    found = []
-    for content in contents:
-        lines = content["lines"] if "team" in content else content["own_lines"]
-        found += [_row(content, line) for line in lines if line["priced_ms"]]
+    """One row per charge of statements, and of what the fleet's report has beside them, in the order of COLUMNS."""
+    found = [row for content in contents for row in (_of_team(content) if "team" in content else _of_fleet(content))]
     return [[row.get(name) for name in COLUMNS] for row in found]
 
 
-def _row(content: Shape, line: Shape) -> dict[str, Cell]:
-    return _account(content) | _charge(content, line) | _prices(line) | _resource(line) | _team(content)
+def _of_team(content: Shape) -> list[dict[str, Cell]]:
+    """Its lines and its corrections: they sum to what the statement comes to with these."""
+    return [
+        *(_used(content, line) for line in content["lines"] if line["priced_ms"]),
+        *(_correction(content, line) for line in content["adjustments"]),
+    ]
+
+
+def _of_fleet(content: Shape) -> list[dict[str, Cell]]:
+    """What is in no statement; with all statements it sums to what was paid. Older reports have nothing beside the ledger."""
+    return [
+        *(_used(content, line) for line in content["own_lines"] if line["priced_ms"]),
+        *(_correction(content, line) for line in content["adjustments"] if not line["team"]),
+        *(_undelivered(content, line) for line in content.get("commitments", []) if Decimal(line["missing_usd"])),
+        *(_booked(content, line) for line in content.get("invoice_lines", [])),
+    ]
+
+
+def _used(content: Shape, line: Shape) -> dict[str, Cell]:
+    """GPU time that was there, at the price that an hour of the line cost on average: its rate, where it had one."""
+    what = f"job {line['job']}" if "job" in line else f"{line['state']} GPU time"
+    tags = {"user": line["user"]} if line.get("user") else {"state": line["state"]} if "state" in line else {}
+    charge = _charge(content, "Usage", "Usage-Based", f"{line['gpu_model']}, {what}", tags)
+    prices = _prices(line["gpu_model"], line["priced_ms"], Decimal(line["usd_per_gpu_hour"]), line["cost_usd"])
+    return _account(content) | charge | prices | _consumed(prices["PricingQuantity"]) | _resource(line) | _team(content)
+
+
+def _correction(content: Shape, line: Shape) -> dict[str, Cell]:
+    """What a closed month is judged to be now, in the month in which that was booked: hours at several rates, so without a price."""
+    tags = {"cause": line["cause"]} | ({"state": line["state"]} if line["state"] else {})
+    charge = _charge(content, "Usage", "Usage-Based", f"Correction of {line['corrects']}: {line['cause']}", tags, of=line["corrects"])
+    return _account(content) | charge | _cost(line["cost_usd"]) | _consumed(_hours(line["gpu_ms"])) | _team(content)
+
+
+def _undelivered(content: Shape, line: Shape) -> dict[str, Cell]:
+    """What was paid for GPUs that were not there: no usage, and no purchase either, for it covers nothing to come."""
+    price = (Decimal(line["missing_usd"]) * pricing.HOUR_MS / line["missing_ms"]).quantize(TWELVE_PLACES)
+    charge = _charge(content, "Adjustment", "Recurring", f"Committed, not delivered: {line['name'] or line['gpu_model']}", {})
+    return _account(content) | charge | _prices(line["gpu_model"], line["missing_ms"], price, line["missing_usd"])
+
+
+def _booked(content: Shape, line: Shape) -> dict[str, Cell]:
+    """A difference between an invoice and the ledger that somebody booked: dollars alone."""
+    what = f"Invoice of {line['invoice_of']}: {line['label']}"
+    charge = _charge(content, "Adjustment", "One-Time", what, {"reason": line["reason"]}, of=line["invoice_of"])
+    return _account(content) | charge | _cost(line["cost_usd"])
 
 
 def _account(content: Shape) -> dict[str, Cell]:
@@ -68,44 +114,60 @@ def _account(content: Shape) -> dict[str, Cell]:
     }
 
 
-def _charge(content: Shape, line: Shape) -> dict[str, Cell]:
-    what = f"job {line['job']}" if "job" in line else f"{line['state']} GPU time"
-    tags = {"user": line["user"]} if line.get("user") else {"state": line["state"]} if "state" in line else {}
+def _charge(content: Shape, category: str, frequency: str, what: str, tags: Shape, *, of: str = "") -> dict[str, Cell]:
+    """`of` is the month that the charge is of, where that may be another: what corrects one that was billed before says so."""
+    is_correction = bool(of) and of != content["month"]
+    start, end = _month(of, content["zone"]) if is_correction else (content["from"], content["to"])
     return {
         "BillingPeriodStart": content["from"],
         "BillingPeriodEnd": content["to"],
-        "ChargePeriodStart": content["from"],
-        "ChargePeriodEnd": content["to"],
-        "ChargeCategory": "Usage",
-        "ChargeFrequency": "Usage-Based",
-        "ChargeDescription": f"{line['gpu_model']}, {what}",
+        "ChargePeriodStart": start,
+        "ChargePeriodEnd": end,
+        "ChargeCategory": category,
+        "ChargeClass": "Correction" if is_correction else None,
+        "ChargeFrequency": frequency,
+        "ChargeDescription": what,
         "Tags": json.dumps(tags, ensure_ascii=False) if tags else None,
     }
 
 
-def _prices(line: Shape) -> dict[str, Cell]:
-    """The price is what an hour of the line cost on average: its rate, where it had one."""
-    quantity = (Decimal(line["priced_ms"]) / pricing.HOUR_MS).quantize(NINE_PLACES)
-    price, cost = Decimal(line["usd_per_gpu_hour"]), Decimal(line["cost_usd"])
+def _month(name: str, zone: str) -> tuple[str, str]:
+    organisation_zone = ZoneInfo(zone)
+    month = cuts.month(months.start(name, organisation_zone), organisation_zone)
+    return f"{month.start:{MOMENT}}", f"{month.end:{MOMENT}}"
+
+
+def _cost(cost_usd: str) -> dict[str, Cell]:
+    """The four costs of a charge without a price."""
+    names = ("BilledCost", "EffectiveCost", "ListCost", "ContractedCost", "PricingCurrencyEffectiveCost")
+    return dict.fromkeys(names, Decimal(cost_usd))
+
+
+def _prices(gpu_model: str, priced_ms: int, price: Decimal, cost_usd: str) -> dict[str, Cell]:
+    quantity = _hours(priced_ms)
     product = pricing.EXACT.multiply(price, quantity)
     names = ("ListUnitPrice", "ContractedUnitPrice", "PricingCurrencyListUnitPrice", "PricingCurrencyContractedUnitPrice")
     return {
+        **_cost(cost_usd),
         **dict.fromkeys(names, price),
         "ListCost": product,
         "ContractedCost": product,
-        "BilledCost": cost,
-        "EffectiveCost": cost,
-        "PricingCurrencyEffectiveCost": cost,
         "PricingCategory": "Standard",
         "PricingQuantity": quantity,
         "PricingUnit": UNIT,
-        "ConsumedQuantity": quantity,
-        "ConsumedUnit": UNIT,
-        "SkuId": f"gpu-hour/{line['gpu_model']}",
+        "SkuId": f"gpu-hour/{gpu_model}",
         "SkuMeter": "GPU time",
-        "SkuPriceId": f"gpu-hour/{line['gpu_model']}/{price:f}",
-        "SkuPriceDetails": json.dumps({"GpuCount": 1, "x_GpuModel": line["gpu_model"]}, ensure_ascii=False),
+        "SkuPriceId": f"gpu-hour/{gpu_model}/{price:f}",
+        "SkuPriceDetails": json.dumps({"GpuCount": 1, "x_GpuModel": gpu_model}, ensure_ascii=False),
     }
+
+
+def _consumed(quantity: Cell) -> dict[str, Cell]:
+    return {"ConsumedQuantity": quantity, "ConsumedUnit": UNIT}
+
+
+def _hours(gpu_ms: int) -> Decimal:
+    return (Decimal(gpu_ms) / pricing.HOUR_MS).quantize(NINE_PLACES)
 
 
 def _resource(line: Shape) -> dict[str, Cell]:

@@ -10,7 +10,7 @@ from fleetwatch.ledger.policy import STATES, TIERS
 
 Shape = dict[str, Any]
 Cell = str | Decimal | int | None
-SIX_PLACES = Decimal("0.000001")
+FOUR_PLACES, SIX_PLACES = Decimal("0.0001"), Decimal("0.000001")
 
 _FIGURES = (
     "gpu_hours",
@@ -20,6 +20,8 @@ _FIGURES = (
     *(f"waste_{tier}_usd" for tier in TIERS),
     "wasted_usd",
 )
+# of the team's whole month, the same on every line: a file of lines alone has to say it too
+_BUDGET = ("team_budget_usd", "team_spent_usd", "team_used_ratio", "team_expected_usd")
 _PERIOD = ("month", "from_utc", "to_utc")
 
 
@@ -38,12 +40,13 @@ def tables(content: Shape) -> list[Table]:
 
 
 def _statement(content: Shape) -> list[Table]:
-    team = [content["team"]["slug"], content["team"]["name"]]
-    lines = [(*team, line["job"], line["name"], line["user"], line["gpu_model"], *_figures(line)) for line in content["lines"]]
+    team, budget = [content["team"]["slug"], content["team"]["name"]], _budget(content)
+    lines = [(*team, line["job"], line["name"], line["user"], line["gpu_model"], *_figures(line), *budget) for line in content["lines"]]
     users = [(*team, user["user"], user["jobs"], *_figures(user)) for user in content["users"]]
     return [
-        _table("Lines", ("team", "team_name", "job", "name", "user", "gpu_model", *_FIGURES), lines, content),
+        _table("Lines", ("team", "team_name", "job", "name", "user", "gpu_model", *_FIGURES, *_BUDGET), lines, content),
         _table("Users", ("team", "team_name", "user", "jobs", *_FIGURES), users, content),
+        *_budgets(content),
         *_owners(content),
         *_free(content),
         *_adjustments(content),
@@ -59,6 +62,7 @@ def _fleet(content: Shape) -> list[Table]:
     return [
         _table("Teams", ("line", "team", "team_name", "state", "gpu_model", *_FIGURES), teams + own, content),
         _table("GPU models", ("gpu_model", *_FIGURES), models, content),
+        *_budgets(content),
         *_owners(content),
         *_free(content),
         _table("Savings", ("team", "job", "name", "user", *_FIGURES), savings, content),
@@ -67,6 +71,23 @@ def _fleet(content: Shape) -> list[Table]:
         *_invoice_lines(content),
         *_comparison(content),
     ]
+
+
+def _budget(content: Shape) -> list[Cell]:
+    """Budget, spent, used ÷ budget (four places) and expected at the month's end; None = not known. Older reports have none."""
+    found = content.get("budget") or {}
+    budget, spent, expected = (_dollars(found.get(name)) for name in ("budget_usd", "spent_usd", "expected_usd"))
+    used = None if not budget or spent is None else (spent / budget).quantize(FOUR_PLACES)
+    return [budget, spent, used, expected]
+
+
+def _budgets(content: Shape) -> list[Table]:
+    found = content.get("budget")
+    if not found:
+        return []
+    columns = (*(name.removeprefix("team_") for name in _BUDGET), "expected_low_usd", "expected_high_usd", "note")
+    row = [*_budget(content), _dollars(found["low_usd"]), _dollars(found["high_usd"]), found["note"] or None]
+    return [_table("Budget", columns, [row], content)]
 
 
 def _owners(content: Shape) -> list[Table]:
@@ -151,6 +172,10 @@ def _figures(line: Shape) -> list[Cell]:
         *(Decimal(line["waste_usd"][tier]) for tier in TIERS),
         Decimal(line["wasted_usd"]),
     ]
+
+
+def _dollars(text: str | None) -> Decimal | None:
+    return None if text is None else Decimal(text)
 
 
 def _hours(gpu_ms: int) -> Decimal:

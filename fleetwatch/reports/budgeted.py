@@ -1,0 +1,83 @@
+"""A report's budget: what might be spent in the month, what was, and while the month runs what is expected at its end."""
+
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from fleetwatch.accounts.models import Team
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.budgets import budgets, clock, month_end, outlooks
+from fleetwatch.budgets.budgets import Limit
+from fleetwatch.budgets.models import Outlook
+from fleetwatch.budgets.month_end import Step
+from fleetwatch.costs.pricing import CENT, usd
+from fleetwatch.costs.totals import WHY
+from fleetwatch.lib.intervals import Interval
+
+Shape = dict[str, Any]
+KINDS = ("fleet", "team")
+
+
+def with_budget(subject: str, month: Interval, cost_usd: Decimal) -> Shape:
+    """The part of a report that tells it; None where there is neither a budget nor a forecast. `subject` is a team's slug, "" the fleet."""
+    if subject in WHY:  # time without a team is nobody's budget
+        return {"budget": None}
+    first, rest = _first(month), _rest(month)
+    limit = _limit(subject, first)
+    outlook = None if rest is None else outlooks.all_of("team" if subject else "fleet").get(subject)
+    budget_usd = None if limit is None else limit.usd
+    ahead = outlooks.until_month_end(outlook, rest, cost_usd, budget_usd=budget_usd)
+    if limit is None and ahead is None:
+        return {"budget": None}
+    end = None if ahead is None else ahead.end
+    return {
+        "budget": {
+            "budget_usd": None if budget_usd is None else f"{usd(budget_usd):f}",
+            "spent_usd": f"{cost_usd:f}",
+            "is_open": rest is not None,
+            "risk": _risk(cost_usd, limit, end, is_open=rest is not None),
+            "note": _note(limit, outlook if rest is not None else None, is_open=rest is not None),
+            **_expected(end),
+        }
+    }
+
+
+def digest(month: Interval) -> str:
+    """Changes with whatever with_budget() says of any team: budgets, their rates of exchange, and while the month runs its forecasts."""
+    limits = sorted((slug, limit.budget.pk, limit.usd) for slug, limit in budgets.limits(_first(month)).items())
+    forecasts = Outlook.objects.filter(kind__in=KINDS).order_by("pk").values_list("kind", "key", "made_at")
+    return f"{limits} {[] if _rest(month) is None else list(forecasts)}"
+
+
+def _first(month: Interval) -> date:
+    return clock.month_of(month.start, zone())
+
+
+def _rest(month: Interval) -> Interval | None:
+    """What of the month the report does not cover yet; None = it is over."""
+    end = clock.month(_first(month), zone()).end
+    return Interval(month.end, end) if month.end < end else None
+
+
+def _limit(subject: str, first: date) -> Limit | None:
+    team = Team.objects.filter(slug=subject).first() if subject else None
+    return budgets.limit(team, first) if team is not None or not subject else None
+
+
+def _risk(spent_usd: Decimal, limit: Limit | None, end: Step | None, *, is_open: bool) -> str:
+    if limit is None or is_open:
+        return month_end.risk(spent_usd, None if limit is None else limit.usd, end)
+    if limit.usd is None:
+        return month_end.UNKNOWN
+    return month_end.OVER if spent_usd > limit.usd else month_end.WITHIN
+
+
+def _note(limit: Limit | None, outlook: Outlook | None, *, is_open: bool) -> str:
+    """What a reader has to know of the figures; "" = nothing."""
+    unknown = f"Nobody said what one {limit.budget.currency} is in dollars." if limit is not None and limit.usd is None else ""
+    return " ".join(text for text in (unknown, outlooks.reason(outlook) if is_open else "") if text)
+
+
+def _expected(end: Step | None) -> Shape:
+    names = ("expected_usd", "low_usd", "high_usd")
+    return {name: None if end is None else f"{usd(Decimal(getattr(end, name)), CENT):f}" for name in names}
