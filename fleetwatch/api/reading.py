@@ -10,6 +10,7 @@ from fleetwatch.api.budget_routes import router as budgets
 from fleetwatch.api.commitment_routes import router as commitments
 from fleetwatch.api.explain_routes import router as explanations
 from fleetwatch.api.finding_routes import router as findings
+from fleetwatch.api.invoice_routes import router as invoices
 from fleetwatch.api.period import RequestError
 from fleetwatch.api.report_routes import router as reports
 from fleetwatch.api.routes import router
@@ -28,6 +29,7 @@ api.add_router("", findings)
 api.add_router("", trials)
 api.add_router("", reports)
 api.add_router("", commitments)
+api.add_router("", invoices)
 api.add_router("", budgets)
 
 

@@ -28,6 +28,8 @@ ENDPOINTS = (
     "/api/v1/forecast",
     "/api/v1/anomalies",
     "/api/v1/reports",
+    "/api/v1/invoices",
+    "/api/v1/invoices/2026-10",
     "/api/v1/openapi.json",
     "/metrics",
 )

@@ -63,6 +63,8 @@ def test_every_contract_endpoint_is_described_with_its_answer():
         "/api/v1/gpus/{uuid}",
         "/api/v1/gpus/{uuid}/series",
         "/api/v1/incidents",
+        "/api/v1/invoices",
+        "/api/v1/invoices/{month}",
         "/api/v1/jobs",
         "/api/v1/jobs/{key}",
         "/api/v1/ledger/try-policy",

@@ -1,0 +1,164 @@
+"""Invoices in the read API: which were imported, and a month's beside the ledger, line by line."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Sum
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Query, Router, Schema
+
+from fleetwatch.api import schemas
+from fleetwatch.api.period import RequestError, asked
+from fleetwatch.costs.pricing import EXACT, usd
+from fleetwatch.reports.gaps import ZERO
+from fleetwatch.reports.models import Invoice
+from fleetwatch.reports.reconciliation import reconciliation
+from fleetwatch.reports.reconciling import Line
+
+Answer = dict[str, Any]
+PARTS = ("committed_usd", "unobserved_usd", "hours_usd", "rate_usd", "other_usd")
+
+router = Router(tags=["reports"])
+
+
+class InvoiceRow(Schema):
+    """An imported invoice: one per month and issuer ("" = the file names none). One unit of `currency` is `usd_per_unit` dollars."""
+
+    id: int
+    month: str
+    issuer: str
+    form: str
+    file_name: str
+    currency: str
+    usd_per_unit: float
+    rows: int
+    billed_usd: float
+    imported_at: datetime
+    imported_by: str
+
+
+class InvoicePage(Schema):
+    """Imported invoices, the newest month first. What one month's say beside the ledger is at /invoices/{month}."""
+
+    rows: list[InvoiceRow]
+    next_cursor: str | None
+
+
+class Difference(Schema):
+    """billed − ledger = difference = committed + unobserved + hours + rate + other, in dollars.
+
+    `committed`: in the fleet's report already, as commitments that were not delivered. `unobserved`: hours that the ledger counts,
+    nobody observed and nobody billed. `hours`: what else differs in hours, at the ledger's price. `rate`: the billed hours at the
+    invoice's price instead of the ledger's. `other`: in one of the two books alone. `open_usd` is what is not booked yet.
+    """
+
+    ledger_ms: int
+    unobserved_ms: int
+    billed_usd: float
+    ledger_usd: float
+    difference_usd: float
+    committed_usd: float
+    unobserved_usd: float
+    hours_usd: float
+    rate_usd: float
+    other_usd: float
+    open_usd: float
+
+
+class DifferenceLine(Difference):
+    """`kind`: matched (in both books), unmatched (billed alone), unbilled (in the ledger alone), committed, booked.
+
+    `billed_ms` is null where nothing is billed by the hour; `gpu_model` and `region` are null where the line is not of one.
+    """
+
+    key: str
+    kind: str
+    label: str
+    note: str
+    gpu_model: str | None
+    region: str | None
+    billed_ms: int | None
+
+
+class InvoiceMonth(Schema):
+    """A month's invoices beside its ledger, of the days that are over; without an invoice there are no lines. Lines sum to the total.
+
+    `unpriced_ms` is GPU time of the ledger without a rate.
+    """
+
+    month: str
+    start: datetime
+    end: datetime
+    is_over: bool
+    issuers: list[str]
+    unpriced_ms: int
+    total: Difference
+    rows: list[DifferenceLine]
+    next_cursor: str | None
+
+
+@router.get("/invoices", response=InvoicePage)
+def invoices(request: HttpRequest, paging: Query[schemas.Page]) -> Answer:
+    """Every invoice that stands."""
+    wanted = asked(request)
+    found = Invoice.objects.annotate(amount=Sum("lines__amount")).order_by("-month", "issuer")
+    page, following = wanted.page(found, paging.limit)
+    return {"rows": [_invoice(each) for each in page], "next_cursor": following}
+
+
+@router.get("/invoices/{month}", response=InvoiceMonth)
+def invoice_month(request: HttpRequest, month: str, paging: Query[schemas.Page]) -> Answer:
+    """One month's invoices beside the ledger: the difference by rate, hours and unobserved time."""
+    wanted = asked(request)
+    try:
+        found = reconciliation(month, now=timezone.now())
+    except ValueError as error:
+        raise RequestError(str(error), field="month", status=404) from error
+    page, following = wanted.page(found.lines, paging.limit)
+    return {
+        "month": found.month.name,
+        "start": found.month.interval.start,
+        "end": found.month.interval.end,
+        "is_over": found.month.is_over,
+        "issuers": [each.issuer for each in found.invoices],
+        "unpriced_ms": found.unpriced_ms,
+        "total": _difference(found.total),
+        "rows": [_line(each) for each in page],
+        "next_cursor": following,
+    }
+
+
+def _invoice(each: Invoice) -> Answer:
+    names = ("month", "issuer", "form", "file_name", "currency", "rows", "imported_at", "imported_by")
+    amount: Decimal = getattr(each, "amount", None) or ZERO
+    billed = usd(EXACT.multiply(amount, each.usd_per_unit))
+    return {name: getattr(each, name) for name in names} | {
+        "id": each.pk,
+        "usd_per_unit": float(each.usd_per_unit),
+        "billed_usd": float(billed),
+    }
+
+
+def _line(line: Line) -> Answer:
+    names = ("key", "kind", "label", "note", "billed_ms")
+    return (
+        _difference(line)
+        | {name: getattr(line, name) for name in names}
+        | {
+            "gpu_model": line.gpu_model or None,
+            "region": line.region or None,
+        }
+    )
+
+
+def _difference(line: Line) -> Answer:
+    parts = {name: float(usd(getattr(line.gap, name))) for name in ("difference_usd", *PARTS)}
+    return parts | {
+        "ledger_ms": line.ledger_ms,
+        "unobserved_ms": line.unobserved_ms,
+        "billed_usd": float(usd(line.billed_usd)),
+        "ledger_usd": float(usd(line.ledger_usd)),
+        "open_usd": float(usd(line.open.open_usd)),
+    }
