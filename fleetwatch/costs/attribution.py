@@ -28,9 +28,10 @@ LOCK = "costs.mapping"
 MAX_MARKS = 20_000  # of one turn
 
 _SQL = Path(__file__).parent / "sql"
-_ATTRIBUTE = read_statement(_SQL / "attribute_jobs.sql")
+_MATCHING = read_statement(_SQL / "matching.sql")
+_ATTRIBUTE = _MATCHING + read_statement(_SQL / "attribute_jobs.sql")
 _TEAMS = read_statement(_SQL / "teams_of_jobs.sql")
-_TOUCHED = read_statement(_SQL / "touched_jobs.sql")
+_TOUCHED = _MATCHING + read_statement(_SQL / "touched_jobs.sql")
 
 
 def rules() -> list[MappingRule]:
@@ -59,7 +60,7 @@ def attribute_changed() -> dict[str, int]:
 def touched(by: Iterable[MappingRule]) -> list[int]:
     """The ids of the jobs that one of the rules matches."""
     with connection.cursor() as cursor:
-        cursor.execute(_TOUCHED, {"rules": json.dumps([_parameters(0, rule) for rule in by])})
+        cursor.execute(_TOUCHED, {"job_ids": None, "rules": json.dumps([_parameters(0, rule) for rule in by])})
         return [pk for (pk,) in cursor.fetchall()]
 
 
@@ -123,7 +124,7 @@ def _attribute(job_ids: list[int], former: Sequence[dict[str, Any]]) -> int:
 
 
 def _parameters(place: int, rule: MappingRule) -> dict[str, Any]:
-    """The rule as attribute_jobs.sql has it: what it does not ask is null."""
+    """The rule as matching.sql has it: what it does not ask is null."""
     asks = {name: mapping.like(pattern) for name, pattern in conditions(rule).patterns.items()}
     value = asks.pop("label", None)
     return asks | {

@@ -1,32 +1,8 @@
--- Makes the rows that say whose the time of some jobs is; one row per row that was written.
--- In:  job_ids; rules (JSON array: place, id, patterns of LIKE or NULL, team_id, project, cost_centre,
---      valid_from, valid_to); beginning; closed_until (NULL = no month is closed); former (JSON array: job_id, team_id,
+-- Makes the rows that say whose the time of some jobs is; one row per row that was written. Follows matching.sql, whose parameters it takes.
+-- In:  beginning; closed_until (NULL = no month is closed); former (JSON array: job_id, team_id,
 --      is_named: what jobs whose owner changed named before).
 -- Again: safe, rows are replaced whole; what stands already is not written. All that lies before closed_until stays as it was.
-WITH rule AS MATERIALIZED (
-    SELECT *
-    FROM jsonb_to_recordset(%(rules)s::jsonb) AS rule (
-        place integer, id bigint, "user" text, account text, namespace text, partition text, label text, label_value text,
-        team_id bigint, project text, cost_centre text, valid_from timestamptz, valid_to timestamptz
-    )
-),
-job AS MATERIALIZED (
-    SELECT * FROM costs_asked WHERE id = ANY(%(job_ids)s::bigint[])
-),
-matching AS MATERIALIZED (
-    -- what a job does not name is NULL and matches no pattern, not even *
-    SELECT
-        job.id AS job_id, rule.id AS rule_id, rule.place, rule.valid_from, rule.valid_to,
-        rule.team_id, rule.project, rule.cost_centre
-    FROM job
-    JOIN rule
-        ON  (rule."user" IS NULL OR job."user" LIKE rule."user")
-        AND (rule.account IS NULL OR job.account LIKE rule.account)
-        AND (rule.namespace IS NULL OR job.namespace LIKE rule.namespace)
-        AND (rule.partition IS NULL OR job.partition LIKE rule.partition)
-        AND (rule.label IS NULL OR job.labels ->> rule.label LIKE rule.label_value)
-),
-kept AS MATERIALIZED (
+, kept AS MATERIALIZED (
     SELECT
         attribution.job_id, attribution.valid_from, LEAST(attribution.valid_to, %(closed_until)s::timestamptz) AS valid_to,
         attribution.team_id, attribution.project, attribution.cost_centre, attribution.is_named,
