@@ -144,7 +144,12 @@ CURVES = {
     "memory_used_bytes": ("memory used", "accent"),
 }
 DASHED = ("tensor_active", "memory_used_bytes")
-PLACE_LINES = {"gpu_fault": "GPUs that could not work", "no_telemetry": "GPUs unseen", "queue_or_scheduler": "GPUs free while jobs waited"}
+PLACE_LINES = {
+    "gpu_fault": "GPUs that could not work",
+    "no_telemetry": "GPUs unseen",
+    "persistence_off": "GPUs with it off",
+    "queue_or_scheduler": "GPUs free while jobs waited",
+}
 OF_MEMORY = ("idle_held", "bursty_service", "oversized_gpu", "oom_thrash", "small_batch")
 
 
@@ -185,13 +190,13 @@ def _place(found: Finding, period: Period) -> Chart:
         name: [round(getattr(by_start[at], name) / HOUR_MS, 3) if at in by_start else 0.0 for at in starts]
         for name in ("gpu_ms", "low_ms", "high_ms")
     }
-    lines = [Line(PLACE_LINES.get(found.cause, "GPUs affected"), gpus["gpu_ms"], "ink-3" if found.cluster else "accent")]
+    lines = [Line(PLACE_LINES.get(found.cause, "GPUs slowed"), gpus["gpu_ms"], "ink-3" if found.cluster else "accent")]
     if found.cluster:
         lines += [Line("jobs could have used at most", gpus["high_ms"], "accent")]
         lines += [Line("at least", gpus["low_ms"], "accent", is_dashed=True)]
     local = [start.astimezone(period.zone) for start in starts]
     rows = [[_text(start), *(line.values[index] for line in lines)] for index, start in enumerate(local)]
-    figure = figures.series(local, lines, y_format=".1f", unit=" GPUs")
+    figure = figures.series(local, lines, y_format=".3~g")
     return Chart(f"{title(found.cause)}: {found.subject}", figure, [f"Start ({period.zone})", *(line.name for line in lines)], rows)
 
 

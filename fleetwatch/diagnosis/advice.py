@@ -5,6 +5,7 @@ Names come from hosts and schedulers and are hostile: in a command each is one q
 
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fleetwatch.diagnosis.causes import BY_CODE, Cause, Step
@@ -52,6 +53,7 @@ class Facts:
     memory_total_bytes: float | None = None
     memory_peak_ratio: float | None = None
     gpu_model: str = ""
+    kind: str = ""  # of the job: batch, interactive or service
     met: frozenset[str] = frozenset()  # features whose signs are met
 
 
@@ -112,19 +114,24 @@ def _word(name: str) -> str:
 
 def _concrete(code: str, facts: Facts) -> tuple[Step, ...]:
     """Steps whose numbers follow from the evidence."""
-    match code:
-        case "data_starved":
-            return _loader(facts)
-        case "small_batch":
-            return (*_larger_batch(facts), *_smaller_gpu(facts))
-        case "oversized_gpu" | "bursty_service":
-            return _smaller_gpu(facts)
-        case "straggler" if facts.place.node and facts.place.scheduler == "slurm":
-            return (Step("Run it again without the slow GPU's node.", f"sbatch --exclude={_word(facts.place.node)} job.sh"),)
-        case "partial_idle":
-            used = max(facts.gpus - facts.affected_gpus, 1)
-            return (Step(f"Ask for {used} GPU{'s' * (used > 1)} instead of {facts.gpus}, or use them all.", _request(facts, used)),)
-    return ()
+    return _STEPS[code](facts) if code in _STEPS else ()
+
+
+def _session(facts: Facts) -> tuple[Step, ...]:
+    """What an idle job is, is told by its kind alone: likely, not sure."""
+    likely = Step("Likely a notebook or a shell that nobody uses: save what is open, then shut its kernel down.")
+    return (likely,) if facts.kind == "interactive" else ()
+
+
+def _other_node(facts: Facts) -> tuple[Step, ...]:
+    if not facts.place.node or facts.place.scheduler != "slurm":
+        return ()
+    return (Step("Run it again without the slow GPU's node.", f"sbatch --exclude={_word(facts.place.node)} job.sh"),)
+
+
+def _fewer_gpus(facts: Facts) -> tuple[Step, ...]:
+    used = max(facts.gpus - facts.affected_gpus, 1)
+    return (Step(f"Ask for {used} GPU{'s' * (used > 1)} instead of {facts.gpus}, or use them all.", _request(facts, used)),)
 
 
 def _request(facts: Facts, gpus: int) -> str:
@@ -210,3 +217,14 @@ def smaller(model: str, total_bytes: float | None, peak_ratio: float | None) -> 
 def _slices(total_gib: float) -> tuple[tuple[str, float], ...]:
     """Of the kind of GPU whose memory is nearest."""
     return min(SLICES, key=lambda kind: abs(kind[0] - total_gib))[1]
+
+
+_STEPS: dict[str, Callable[[Facts], tuple[Step, ...]]] = {
+    "idle_held": _session,
+    "data_starved": _loader,
+    "small_batch": lambda facts: (*_larger_batch(facts), *_smaller_gpu(facts)),
+    "oversized_gpu": _smaller_gpu,
+    "bursty_service": _smaller_gpu,
+    "straggler": _other_node,
+    "partial_idle": _fewer_gpus,
+}

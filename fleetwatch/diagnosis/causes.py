@@ -372,7 +372,7 @@ CATALOGUE: tuple[Cause, ...] = (
     Cause(
         "oom_thrash",
         "Memory taken and given back all the time",
-        "The job empties and refills its memory over and over, or restarts after running out.",
+        "The job empties and refills its memory over and over.",
         "A sawtooth of used memory with pauses.",
         "memory and utilisation samples",
         (

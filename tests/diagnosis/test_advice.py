@@ -7,13 +7,14 @@ import pytest
 from fleetwatch.diagnosis import advice
 from fleetwatch.diagnosis.advice import Facts, Place
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE
+from fleetwatch.diagnosis.subjects import OF_CLUSTERS, OF_NODES
 from fleetwatch.diagnosis.verdicts import CAUSES
 
 GIB = 1024**3
 
 
 def test_every_cause_has_its_words_and_no_words_are_left_over():
-    assert {cause.code for cause in CATALOGUE} == set(CAUSES)
+    assert {cause.code for cause in CATALOGUE} == {*CAUSES, *OF_NODES, *OF_CLUSTERS}
 
 
 @pytest.mark.parametrize("cause", [cause for cause in CATALOGUE if cause.code not in ("healthy", "undetermined")], ids=lambda c: c.code)
@@ -28,6 +29,15 @@ def test_every_cause_that_wastes_says_what_helps(cause):
 )
 def test_loader_workers_are_the_cores_of_one_gpu(cores, gpus, workers):
     assert advice.workers_per_gpu(cores, gpus) == workers
+
+
+def test_an_idle_session_is_likely_a_notebook_and_a_batch_job_is_not():
+    assert "notebook" in advice.advise("idle_held", Facts(kind="interactive")).steps[0].text
+    assert advice.advise("idle_held", Facts(kind="batch")).steps == BY_CODE["idle_held"].fixes
+
+
+def test_persistence_mode_is_switched_on_where_it_is_off():
+    assert advice.command("persistence_off", Place("slurm", node="n 1")) == "ssh -- 'n 1' nvidia-smi -pm 1"
 
 
 def test_full_cores_want_more_cores_and_not_more_workers():

@@ -312,7 +312,11 @@ def test_with_the_counters_nothing_is_merely_busy():
         ("h2d_transfer", {"lo": 0.4}, 0.12, 0.32),
         ("data_starved", {"lo": 0.4, "util": 0.7}, 0.16, 0.36),
         ("data_starved", {"lo": 0.4, "util": 0.5}, 0.2, 0.45),  # pauses shorter than a sample: by the mean
-        ("bursty_service", {"util": 0.35}, 0.25, 0.5),
+        ("bursty_service", {"util": 0.35, "job_gpus": 2}, 0.25, 0.5),
+        ("bursty_service", {"util": 0.35, "job_gpus": 1}, 0.0, 0.5),  # one GPU can be shared, not given back
+        ("oversized_gpu", {"mem_max": 0.096}, 3 / 7, 6 / 7),  # fits the smallest slice with its headroom
+        ("oversized_gpu", {"mem_max": 0.097}, 2.5 / 7, 5 / 7),
+        ("oversized_gpu", {"mem_max": 0.2}, 2 / 7, 4 / 7),
         ("rank_wait", {"spin": 0.5}, 0.15, 0.45),
         ("communication_bound", {"sm": 0.51}, 0.12, 0.28),
         ("small_batch", {}, 1 - 1 / 1.2, 0.6),

@@ -27,7 +27,7 @@ MAX_CHOICES = 200
 WORTH = {
     "gpu_fault": "of capacity that could not work",
     "no_telemetry": "of GPU time that nobody saw",
-    "queue_or_scheduler": "of free GPU time that waiting jobs could have used",
+    "queue_or_scheduler": "that waiting jobs could have used",
     "persistence_off": "of GPU time with it off",
 }
 
@@ -39,7 +39,6 @@ class PlaceRow:
     line: Line
     cause: Cause
     confidence: str
-    command: str
     worth: str
     is_range: bool  # what could have been used is a range; else all that is affected is shown
 
@@ -50,10 +49,8 @@ class PlaceRow:
 
 def row(line: Line) -> PlaceRow:
     cause = BY_CODE[line.finding.cause]
-    typed = advice.command(cause.code, places.place(line.finding))
-    first = next((step.code for step in cause.fixes if step.code and "\n" not in step.code), "")
     is_range = line.finding.cause not in OF_CAPACITY or bool(line.finding.cluster)
-    return PlaceRow(line, cause, CONFIDENCES[line.caused.confidence], typed or first, WORTH.get(cause.code, ""), is_range)
+    return PlaceRow(line, cause, CONFIDENCES[line.caused.confidence], WORTH.get(cause.code, ""), is_range)
 
 
 def wasted(lines: Sequence[Line]) -> list[Line]:

@@ -11,6 +11,7 @@ LONG_PAUSES = 0.15  # share of time in pauses of five seconds and more
 SERVICE_PAUSES, SERVICE_LONG_PAUSES = 0.15, 0.08
 LONGEST_S = 10.0
 FULL = 0.70  # utilisation at which one more replica is wanted
+REPLICAS = 2  # GPUs of which one could be given back
 HELD = 0.02  # of the GPU's memory: a model
 
 
@@ -28,8 +29,10 @@ def find(f: Features) -> Found:
     hits = ~is_interactive & all_met(has_room) & waits
     spare = 1.0 - f["util"] / FULL
     confidence = np.where(is_service, MEDIUM, LOW)
+    # one GPU alone can be shared, but not given back: then nothing is sure to be saved
+    low = np.where(f["job_gpus"] >= REPLICAS, 0.5 * spare, 0.0)
     return found(
-        hits, confidence=confidence, low=0.5 * spare, high=spare, signs=(*has_room, of_service, of_service_long),
+        hits, confidence=confidence, low=low, high=spare, signs=(*has_room, of_service, of_service_long),
         strengthens=(sampled, long_pauses, by_window, at_least(f, "mem", HELD)),
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Memory is given back and taken again all the time: a cache that is emptied in the loop, or restarts after running out."""
+"""Memory is given back and taken again all the time: a cache that is emptied in the loop."""
 
 from fleetwatch.diagnosis.features import SHORT, Features
 from fleetwatch.diagnosis.rules import LOW, Detector, Found, all_met, at_least, found
