@@ -2,22 +2,23 @@
 
 Cases are the simulator's labelled ones (docs/simulator.md), 90 minutes each, with every number up to 30 % outside the ranges that
 thresholds were tuned on. Each five-minute cell of each GPU is judged; a case counts as one, whatever its size. Cost is measured on a
-real Postgres from sealed columns: a day of a fleet whose ledger is posted, then one more hour as it is diagnosed every five minutes.
+real Postgres from sealed columns: a day of a fleet whose ledger is posted, then its newest hour as it grows by five minutes.
 """
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from benchmarks import bench_posting, labelled
 from benchmarks.servers import Hub, running_hub
 from benchmarks.tables import Cell, Goal, Size, Table
-from fleetwatch.demo.cases import EXTRAS, MIXTURES, NAMES, SENSORS, draw_case, with_sensors
+from fleetwatch.demo.cases import CELL_MS, EXTRAS, MIXTURES, NAMES, SENSORS, draw_case, with_sensors
 from fleetwatch.diagnosis.verdicts import CAUSES, judge
 
 SEEDS = {Size.QUICK: 4, Size.FULL: 15}
+FIRST_SEED = 9_000  # of the judged cases: thresholds were never looked at with them
 NODES = {Size.QUICK: 4, Size.FULL: 125}
 MINUTES = 90
 RIGHT, ALTERNATIVE, UNDETERMINED, WRONG = GRADES = ("right", "told as alternative", "undetermined", "wrong")
@@ -29,6 +30,7 @@ TITLES = {"all": "all sensors", "no_gpm": "without GPM", "no_host": "without hos
 BOUNDS = {"all": (96.0, 1.5), "no_gpm": (82.0, 5.0)}
 MOST_ACCUSED = 1.0
 LIVE_RUNS = 3
+CELLS_PER_HOUR = 12
 
 
 @dataclass(slots=True)
@@ -70,7 +72,7 @@ def judged(seeds: int, *, names: Sequence[str], held_out: bool = True, sensors: 
     """By sensors, what diagnosis says of each case; a case is drawn once."""
     found = {one: Judged() for one in sensors}
     for name in names:
-        for seed in range(seeds):
+        for seed in range(FIRST_SEED, FIRST_SEED + seeds):
             drawn = draw_case(name, seed, held_out=held_out, minutes=MINUTES)
             for one in sensors:
                 _judge(found[one], name, with_sensors(drawn, one))
@@ -168,12 +170,13 @@ def cost(hub: Hub, nodes: int) -> Table:
     scale = 1000 / gpus
     first = _measured(hub, lambda: services.diagnose(bench_posting.NOW, bench_posting.NO_LIMIT), scale)
     lives = []
-    for _ in range(LIVE_RUNS):
-        _make_newest_hour_due()
-        lives.append(_measured(hub, lambda: services.diagnose(_WITHIN_NEWEST_HOUR, bench_posting.NO_LIMIT), scale))
+    for known in _growing_hour():
+        told = _measured(hub, lambda: services.diagnose(_WITHIN_NEWEST_HOUR, bench_posting.NO_LIMIT), scale)
+        if known > CELLS_PER_HOUR - LIVE_RUNS:
+            lives.append(told)
     live = sorted(lives, key=sum)[len(lives) // 2]
     where = f"{gpus:,} GPUs"
-    rows: list[list[Cell]] = [["24 hours, first time", sum(first), *first], ["every five minutes", sum(live), *live]]
+    rows: list[list[Cell]] = [["24 hours, first time", sum(first), *first], ["five minutes more", sum(live), *live]]
     goals = (
         Goal("diagnosing 1,000 GPUs x 24 h", sum(first), 30, None, "CPU-s", where=where),
         Goal("diagnosing 1,000 GPUs each 5 min", sum(live), 1, None, "CPU-s", where=where),
@@ -193,9 +196,21 @@ def _measured(hub: Hub, work: Callable[[], object], scale: float) -> tuple[float
 _WITHIN_NEWEST_HOUR = bench_posting.START + timedelta(hours=bench_posting.HOURS, minutes=-5)
 
 
-def _make_newest_hour_due() -> None:
-    """As after posting five minutes more of it."""
+def _growing_hour() -> Iterator[int]:
+    """How many cells of the newest hour the ledger knows, one more each time, as after posting five minutes more; then the hour is due."""
     from django.db import connection
 
-    with connection.cursor() as cursor:
-        cursor.execute("UPDATE ledger_nodeday SET versions[24] = versions[24] + 1 WHERE day = %s", [bench_posting.START.date()])
+    from fleetwatch.ledger.models import HourCells
+    from fleetwatch.lib.intervals import from_ms, to_ms
+    from fleetwatch.telemetry import codec
+
+    start_ms = to_ms(bench_posting.START) + (bench_posting.HOURS - 1) * bench_posting.HOUR_MS
+    whole = {row.pk: codec.unpack(bytes(row.payload)) for row in HourCells.objects.filter(hour=from_ms(start_ms))}
+    for known in range(CELLS_PER_HOUR - LIVE_RUNS, CELLS_PER_HOUR + 1):
+        for pk, table in whole.items():
+            is_told = table["start_ms"] < start_ms + known * CELL_MS
+            payload = codec.pack({name: values[is_told] for name, values in table.items()})
+            HourCells.objects.filter(pk=pk).update(payload=payload)
+        with connection.cursor() as cursor:
+            cursor.execute("UPDATE ledger_nodeday SET versions[24] = versions[24] + 1 WHERE day = %s", [bench_posting.START.date()])
+        yield known

@@ -71,8 +71,9 @@ def lanes_of(case: Case) -> Lanes:
     idle_w, limit_w, memory = idle_power_w(board.model), board.power_limit_w, float(board.memory_total_bytes)
     made = cells.cells(
         windows,
-        HostSamples(case.starts_ms, case.host),
+        [HostSamples(case.starts_ms, case.host)],
         gpu_ids=range(1, gpus + 1),
+        host_of=np.zeros(gpus, dtype=np.int64),
         start_ms=case.start_ms,
         count=count,
         memory_bytes=dict.fromkeys(range(1, gpus + 1), memory),

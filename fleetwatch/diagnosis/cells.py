@@ -70,19 +70,20 @@ COLUMNS = tuple(dict.fromkeys([*MEANS, *MAXIMA, *lows.COLUMNS, "sm_clock_hz", "s
 
 def cells(
     windows: Windows,
-    host: HostSamples,
+    hosts: Sequence[HostSamples],
     *,
     gpu_ids: Sequence[int],
+    host_of: Ints,
     start_ms: int,
     count: int,
     memory_bytes: Mapping[int, float | None],
     holders: Ints,
 ) -> Cells:
-    """Figures of these GPUs in `count` cells from `start_ms` on; windows, sorted by GPU and start, count where they start.
+    """Figures of these GPUs in `count` cells from `start_ms` on; windows, those of a GPU together and by start, count where they start.
 
-    Windows before start_ms only tell whether a pause had begun. `memory_bytes` is each GPU's
-    total, None = not known. `holders` is the job of each GPU and cell, 0 = none: GPUs that one job
-    holds together are peers.
+    Windows before start_ms only tell whether a pause had begun. `host_of` is the place of each GPU's
+    node in `hosts`. `memory_bytes` is each GPU's total, None = not known. `holders` is who holds each
+    GPU and cell, 0 = nobody: GPUs that one holds together are peers.
     """
     at = _Places.of(windows, gpu_ids=gpu_ids, start_ms=start_ms, count=count)
     figures: dict[str, Floats] = {SEEN_MS: at.total(windows.observed_ms.astype(np.float64))}
@@ -93,7 +94,7 @@ def cells(
     figures[MEMORY_DROPS] = at.total_read(_memory_drops(windows, memory_bytes))
     figures |= _pauses(windows, at, start_ms=start_ms)
     figures |= {name: at.total_read(values) for name, values in _peers(windows, at, holders).items()}
-    figures |= _host_figures(host, start_ms=start_ms, shape=(len(gpu_ids), count))
+    figures |= _host_figures(hosts, host_of, start_ms=start_ms, count=count)
     unread = np.full((len(gpu_ids), count), np.nan)
     figures |= {name: unread for name in MEANS if name not in figures}
     return Cells(np.asarray(gpu_ids, dtype=np.int64), start_ms, figures)
@@ -244,18 +245,21 @@ def _seconds(start_ms: Ints) -> Ints:
     return seconds
 
 
-def _host_figures(host: HostSamples, *, start_ms: int, shape: tuple[int, int]) -> dict[str, Floats]:
-    """Means of the node's samples, by the cell in which they start; the same for all GPUs."""
-    cell = (host.start_ms - start_ms) // CELL_MS
-    inside = (cell >= 0) & (cell < shape[1])
+def _host_figures(hosts: Sequence[HostSamples], host_of: Ints, *, start_ms: int, count: int) -> dict[str, Floats]:
+    """Means of the nodes' samples, by the cell in which they start; the same for all GPUs of a node."""
     figures = {}
     for name in HOST_MEANS:
-        values = host.columns.get(name)
-        mean = np.full(shape[1], np.nan)
-        if values is not None:
-            use = inside & ~np.isnan(values)
-            number = np.bincount(cell[use], minlength=shape[1])
-            total = np.bincount(cell[use], weights=values[use], minlength=shape[1])
-            np.divide(total, number, out=mean, where=number > 0)
-        figures[f"host_{name}"] = np.broadcast_to(mean, shape)
+        means = [_host_means(host, name, start_ms=start_ms, count=count) for host in hosts]
+        figures[f"host_{name}"] = np.array(means).reshape(-1, count)[host_of]
     return figures
+
+
+def _host_means(host: HostSamples, name: str, *, start_ms: int, count: int) -> Floats:
+    mean = np.full(count, np.nan)
+    values = host.columns.get(name)
+    if values is not None:
+        cell = (host.start_ms - start_ms) // CELL_MS
+        use = (cell >= 0) & (cell < count) & ~np.isnan(values)
+        number = np.bincount(cell[use], minlength=count)
+        np.divide(np.bincount(cell[use], weights=values[use], minlength=count), number, out=mean, where=number > 0)
+    return mean

@@ -116,12 +116,11 @@ def _lanes(job: Job, start_ms: int, end_ms: int) -> Lanes | None:
     held = {node_id: one for node_id, one in held.items() if len(one.table["gpu_id"])}
     if not held:
         return None
-    stored = reading.stored_cells(list(held), start_ms, end_ms)
+    stored = reading.stored_hours(list(held), start_ms, end_ms)
     for node_id, one in held.items():
         wanted = {int(hour) for hour in np.unique(one.table["start_ms"] // HOUR_MS * HOUR_MS)}
         for hour in sorted(wanted - {known for node, known in stored if node == node_id}):
-            made = reading.node_cells(one, hour, hour + HOUR_MS)
-            stored |= {(node_id, at): reading.unpacked(payload) for at, payload in made.items()}
+            stored |= reading.made_hours([one], hour, hour + HOUR_MS)
     return reading.lanes(held, start_ms, end_ms, stored)
 
 

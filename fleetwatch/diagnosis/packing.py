@@ -5,31 +5,45 @@ What is packed is derived and kept for days: a format that is not this one count
 
 import json
 import zlib
-from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-FORMAT = b"C1"
+FORMAT = b"C2"
 LEVEL = 1  # the rows live for two days
 
 
-def pack(gpu_id: NDArray[np.int64], figures: Mapping[str, NDArray[np.float64]]) -> bytes:
-    """A row per GPU and cell; figures that nobody read are left out, the others keep seven digits."""
-    whole = np.array(list(figures.values()), dtype="<f4")
-    is_read = ~np.isnan(whole).all(axis=1)
-    names = json.dumps([name for name, one in zip(figures, is_read.tolist(), strict=True) if one]).encode()
-    block = whole[is_read].tobytes()
-    head = np.array([len(names), len(gpu_id)], dtype="<i4").tobytes()
-    return FORMAT + zlib.compress(head + gpu_id.astype("<i8").tobytes() + names + block, LEVEL)
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """The figures of a node's GPUs in a clock hour: names x GPUs x cells; what has no name nobody read. Seven digits are kept.
+
+    `told` has of each cell a digest of what the ledger said of it when it was made.
+    """
+
+    gpu_ids: NDArray[np.int64]
+    names: tuple[str, ...]
+    figures: NDArray[np.float32]
+    told: tuple[int, ...]
 
 
-def unpack(payload: bytes) -> dict[str, NDArray[np.float64]] | None:
-    """`gpu_id` and the figures, a row per GPU and cell; None for bytes of another format."""
+def pack(hour: Hour) -> bytes:
+    """The hour as bytes, without the figures that nobody read."""
+    is_read = ~np.isnan(hour.figures).all(axis=(1, 2))
+    names = [name for name, one in zip(hour.names, is_read.tolist(), strict=True) if one]
+    words = json.dumps([names, hour.told]).encode()
+    block = hour.figures[is_read].astype("<f4").tobytes()
+    head = np.array([len(words), *hour.figures.shape[1:]], dtype="<i4").tobytes()
+    return FORMAT + zlib.compress(head + hour.gpu_ids.astype("<i8").tobytes() + words + block, LEVEL)
+
+
+def unpack(payload: bytes) -> Hour | None:
+    """The hour; None for bytes of another format."""
     if not payload.startswith(FORMAT):
         return None
     whole = zlib.decompress(payload[len(FORMAT) :])
-    length, rows = (int(number) for number in np.frombuffer(whole, dtype="<i4", count=2))
-    names = json.loads(whole[8 + 8 * rows : 8 + 8 * rows + length])
-    block = np.frombuffer(whole, dtype="<f4", offset=8 + 8 * rows + length).astype(np.float64).reshape(len(names), rows)
-    return {"gpu_id": np.frombuffer(whole, dtype="<i8", offset=8, count=rows), **dict(zip(names, block, strict=True))}
+    length, gpus, cells = (int(number) for number in np.frombuffer(whole, dtype="<i4", count=3))
+    words = 12 + 8 * gpus
+    names, told = json.loads(whole[words : words + length])
+    figures = np.frombuffer(whole, dtype="<f4", offset=words + length).reshape(len(names), gpus, cells)
+    return Hour(np.frombuffer(whole, dtype="<i8", offset=12, count=gpus), tuple(names), figures, tuple(told))

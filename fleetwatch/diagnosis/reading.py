@@ -1,25 +1,28 @@
 """From rows to lanes: the packed cells of nodes, and the ledger's states beside them."""
 
 import re
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from django.db import connection
 
 from fleetwatch.diagnosis import cells, lows, packing
-from fleetwatch.diagnosis.cells import CELL_MS, Cells, Floats, Ints
+from fleetwatch.diagnosis.cells import CELL_MS, Floats, Ints
 from fleetwatch.diagnosis.features import STATES, Lanes
-from fleetwatch.diagnosis.models import NodeCells
+from fleetwatch.diagnosis.packing import Hour
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.ledger import cell_states, hour_cells
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.telemetry import frames
+from fleetwatch.telemetry.rows import fetched
 
 CELLS_PER_HOUR = HOUR_MS // CELL_MS
-# A pause that had begun before an hour is told from one that begins with it.
+# A pause that had begun before is told from one that begins; of a longer one so much counts.
 CONTEXT_MS = 900_000
+NODE_HOURS_AT_ONCE = 16  # whose windows are worked on together: arrays that fit no cache cost time
 
 # Names that model servers go by; a pod of KServe or Ray Serve has them in its labels.
 SERVING = re.compile(
@@ -45,6 +48,13 @@ class Held:
         held_by[row, (self.table["start_ms"] - start_ms) // CELL_MS] = self.table["job_id"]
         return held_by
 
+    def digests(self, hour_ms: int) -> tuple[int, ...]:
+        """Of each cell of a clock hour what changes when the ledger says something else of it."""
+        table = self.between(hour_ms, hour_ms + HOUR_MS).table
+        rows = np.stack([table[name] for name in sorted(table)], axis=1)
+        cell = (table["start_ms"] - hour_ms) // CELL_MS
+        return tuple(zlib.crc32(rows[cell == number].tobytes()) for number in range(CELLS_PER_HOUR))
+
     def between(self, start_ms: int, end_ms: int) -> "Held":
         """Of the cells that start then."""
         inside = (self.table["start_ms"] >= start_ms) & (self.table["start_ms"] < end_ms)
@@ -56,21 +66,77 @@ def held(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Held]
     return {node_id: Held(node_id, table) for node_id, table in hour_cells.read(node_ids, start_ms, end_ms).items()}
 
 
-def node_cells(of: Held, start_ms: int, end_ms: int) -> dict[int, bytes]:
-    """Clock hour -> packed cells of the node's held GPUs, for the hours in [start_ms, end_ms), from its windows."""
-    here = of.between(start_ms, end_ms)
-    gpu_ids, count = here.gpus(), (end_ms - start_ms) // CELL_MS
-    found = cells.cells(
-        spoken(frames.read(of.node_id, start_ms - CONTEXT_MS, end_ms, cells.COLUMNS)),
-        frames.host(of.node_id, start_ms, end_ms),
-        gpu_ids=gpu_ids,
+def made_hours(found: Sequence[Held], start_ms: int, end_ms: int) -> dict[tuple[int, int], Hour]:
+    """(node, clock hour) -> the cells of its held GPUs, from windows, up to the end of a clock hour.
+
+    The first hour may be cut, at a cell: nothing is known of those before.
+    """
+    made: dict[tuple[int, int], Hour] = {}
+    at_once = max(NODE_HOURS_AT_ONCE * HOUR_MS // (end_ms - start_ms), 1)
+    for first in range(0, len(found), at_once):
+        made |= _made_hours(found[first : first + at_once], start_ms, end_ms)
+    return made
+
+
+def _made_hours(found: Sequence[Held], start_ms: int, end_ms: int) -> dict[tuple[int, int], Hour]:
+    first_ms, count = start_ms // HOUR_MS * HOUR_MS, (end_ms - start_ms) // CELL_MS
+    here = [one.between(first_ms, end_ms) for one in found]
+    gpus = [np.asarray(one.gpus(), dtype=np.int64) for one in here]
+    place = {one.node_id: number for number, one in enumerate(found)}
+    windows, hosts = [], []
+    for _, frame, host in frames.of_nodes(list(place), start_ms - CONTEXT_MS, end_ms, cells.COLUMNS, cells.HOST_MEANS):
+        windows.append(spoken(frame))
+        hosts.append(host)
+    gpu_ids = np.concatenate(gpus)
+    holders = [one.between(start_ms, end_ms).holders(gpus[n], start_ms, count) for n, one in enumerate(here)]
+    told = cells.cells(
+        frames.together(windows),
+        hosts,
+        gpu_ids=gpu_ids.tolist(),
+        host_of=np.repeat(np.arange(len(gpus)), [len(one) for one in gpus]),
         start_ms=start_ms,
         count=count,
-        memory_bytes=dict(GPU.objects.filter(pk__in=gpu_ids).values_list("pk", "memory_total_bytes")),
-        holders=here.holders(gpu_ids, start_ms, count),
+        memory_bytes=dict(GPU.objects.filter(pk__in=gpu_ids.tolist()).values_list("pk", "memory_total_bytes")),
+        holders=_by_node(holders),
     )
-    first_cells = range(0, count, CELLS_PER_HOUR)
-    return {start_ms + first * CELL_MS: packed(found, slice(first, first + CELLS_PER_HOUR)) for first in first_cells}
+    figures = np.full((len(NAMES), len(gpu_ids), (end_ms - first_ms) // CELL_MS), np.nan, dtype=np.float32)
+    begins = (start_ms - first_ms) // CELL_MS
+    for number, name in enumerate(NAMES):
+        figures[number, :, begins:] = told.figures[name]
+    rows = np.cumsum([0, *(len(one) for one in gpus)])
+    return {
+        (one.node_id, first_ms + hour * HOUR_MS): Hour(
+            gpus[number],
+            NAMES,
+            figures[:, rows[number] : rows[number + 1], hour * CELLS_PER_HOUR : (hour + 1) * CELLS_PER_HOUR],
+            one.digests(first_ms + hour * HOUR_MS),
+        )
+        for number, one in enumerate(here)
+        for hour in range(figures.shape[2] // CELLS_PER_HOUR)
+    }
+
+
+def _by_node(holders: Sequence[Ints]) -> Ints:
+    """A number for each holder of each node, 0 = nobody: a job's GPUs on other nodes are no peers."""
+    numbers, used = [], 1
+    for one in holders:
+        known, number = np.unique(one, return_inverse=True)
+        numbers.append(np.where(one > 0, number.reshape(one.shape) + used, 0))
+        used += len(known)
+    return np.concatenate(numbers)
+
+
+def continued(before: Hour | None, made: Hour, first: int) -> Hour:
+    """The hour with its cells before `first` as they were."""
+    if before is None or first == 0:
+        return made
+    figures = made.figures.copy()
+    _, to, of = np.intersect1d(made.gpu_ids, before.gpu_ids, return_indices=True)
+    number = {name: place for place, name in enumerate(before.names)}
+    for place, name in enumerate(made.names):
+        if name in number:
+            figures[place, to, :first] = before.figures[number[name], of, :first]
+    return replace(made, figures=figures)
 
 
 def spoken(found: frames.Frame) -> frames.Frame:
@@ -89,29 +155,17 @@ def spoken(found: frames.Frame) -> frames.Frame:
     return found.where(keep)
 
 
-def packed(found: Cells, some: slice) -> bytes:
-    """Those cells as bytes: a row per GPU and cell."""
-    gpu_id = np.repeat(found.gpu_ids, some.stop - some.start)
-    return packing.pack(gpu_id, {name: values[:, some].ravel() for name, values in found.figures.items()})
-
-
-def stored_cells(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[tuple[int, int], dict[str, np.ndarray]]:
-    """(node, clock hour) -> its packed cells' columns: `gpu_id` and the figures, a row per GPU and cell."""
-    rows = NodeCells.objects.filter(node_id__in=node_ids, hour__gte=from_ms(start_ms), hour__lt=from_ms(end_ms))
-    found = (
-        (node_id, to_ms(hour), packing.unpack(bytes(payload))) for node_id, hour, payload in rows.values_list("node_id", "hour", "payload")
+def stored_hours(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[tuple[int, int], Hour]:
+    """(node, clock hour) -> its stored cells."""
+    rows = fetched(
+        "SELECT node_id, hour, payload FROM diagnosis_nodecells WHERE node_id = ANY(%s) AND hour >= %s AND hour < %s",
+        [list(node_ids), from_ms(start_ms), from_ms(end_ms)],
     )
-    return {(node_id, hour): columns for node_id, hour, columns in found if columns is not None}
+    found = ((node_id, to_ms(hour), packing.unpack(payload)) for node_id, hour, payload in rows)
+    return {(node_id, hour): known for node_id, hour, known in found if known is not None}
 
 
-def unpacked(payload: bytes | memoryview) -> dict[str, np.ndarray]:
-    """Columns of packed cells. Raises ValueError for bytes that are none."""
-    if (columns := packing.unpack(bytes(payload))) is None:
-        raise ValueError("these bytes are no packed cells")
-    return columns
-
-
-def lanes(found: Mapping[int, Held], start_ms: int, end_ms: int, figures: Mapping[tuple[int, int], Mapping[str, np.ndarray]]) -> Lanes:
+def lanes(found: Mapping[int, Held], start_ms: int, end_ms: int, hours: Mapping[tuple[int, int], Hour]) -> Lanes:
     """Every GPU and job of the nodes over [start_ms, end_ms), both clock hours; a job's rows together."""
     whole = cell_states.joined([one.between(start_ms, end_ms).table for one in found.values()])
     count = (end_ms - start_ms) // CELL_MS
@@ -132,7 +186,7 @@ def lanes(found: Mapping[int, Held], start_ms: int, end_ms: int, figures: Mappin
         start_ms=start_ms,
         held=total > 0,
         age=_ages(total > 0, [jobs[int(job)].start_ms for job in job_id], start_ms),
-        figures=_figures(gpu_id, total > 0, start_ms, figures),
+        figures=_figures(gpu_id, total > 0, start_ms, hours),
         states={state: _share(whole, state, at, total) for state in STATES},
     )
 
@@ -158,38 +212,36 @@ def _ages(is_held: np.ndarray, starts_ms: Sequence[int | None], start_ms: int) -
     return np.arange(count, dtype=np.int64) - first
 
 
-def _figures(
-    gpu_id: Ints, is_held: np.ndarray, start_ms: int, stored: Mapping[tuple[int, int], Mapping[str, np.ndarray]]
-) -> dict[str, Floats]:
+def _figures(gpu_id: Ints, is_held: np.ndarray, start_ms: int, hours: Mapping[tuple[int, int], Hour]) -> dict[str, Floats]:
     """Every figure of cells.Cells for the rows, NaN where the row's job does not hold the GPU; what no hour has is one array of NaN."""
     count = is_held.shape[1]
-    unread = np.full((len(gpu_id), count), np.nan)
-    found = dict.fromkeys(NAMES, unread) | {cells.SEEN_MS: np.zeros_like(unread)}
+    names = list(dict.fromkeys(name for hour in hours.values() for name in hour.names if name in _NUMBER))
+    number = {name: place for place, name in enumerate(names)}
+    found = np.full((len(names), len(gpu_id), count), np.nan)
     order = np.argsort(gpu_id, kind="stable")
-    for (_, hour_ms), columns in stored.items():
+    by_gpu = gpu_id[order]
+    for (_, hour_ms), hour in hours.items():
         first = (hour_ms - start_ms) // CELL_MS
-        if not 0 <= first < count or not len(columns["gpu_id"]):
+        if not 0 <= first < count:
             continue
-        here = columns["gpu_id"][::CELLS_PER_HOUR]
-        low, high = np.searchsorted(gpu_id[order], here), np.searchsorted(gpu_id[order], here, side="right")
-        to = np.concatenate([order[a:b] for a, b in zip(low, high, strict=True)])
-        of = np.repeat(np.arange(len(here)), high - low)
-        for name, values in columns.items():
-            if name in found:
-                if found[name] is unread:
-                    found[name] = unread.copy()
-                found[name][to, first : first + CELLS_PER_HOUR] = values.reshape(-1, CELLS_PER_HOUR)[of]
+        low, high = np.searchsorted(by_gpu, hour.gpu_ids), np.searchsorted(by_gpu, hour.gpu_ids, side="right")
+        of = np.repeat(np.arange(len(low)), high - low)
+        to = order[np.arange(len(of)) + np.repeat(low - np.cumsum(high - low) + (high - low), high - low)]
+        places = np.array([number.get(name, -1) for name in hour.names])
+        known = np.flatnonzero(places >= 0)
+        found[places[known, None], to, first : first + CELLS_PER_HOUR] = hour.figures[known[:, None], of]
     # what a GPU did for its holder before is no evidence against this one
-    for name, values in found.items():
-        if values is not unread:
-            np.copyto(values, 0.0 if name == cells.SEEN_MS else np.nan, where=~is_held)
-    return found
+    found[:, ~is_held] = np.nan
+    figures = dict.fromkeys(NAMES, np.full(is_held.shape, np.nan)) | dict(zip(names, found, strict=True))
+    figures[cells.SEEN_MS] = np.nan_to_num(figures[cells.SEEN_MS])
+    return figures
 
 
 NAMES = (
     cells.SEEN_MS, cells.CLOCK_RATIO, cells.WINDOW_LOW, cells.MEMORY_DROPS, *cells.MEANS, *cells.DIPS, *cells.PEERS, *lows.FIGURES,
     *(f"{name}_max" for name in cells.MAXIMA), *(f"host_{name}" for name in cells.HOST_MEANS),
 )  # fmt: skip
+_NUMBER = {name: number for number, name in enumerate(NAMES)}
 
 
 def _gpus(gpu_ids: Iterable[int]) -> dict[int, tuple[float, float, float]]:

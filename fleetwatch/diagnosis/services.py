@@ -10,10 +10,11 @@ import numpy as np
 from django.db import connection, transaction
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.diagnosis import capacity, reading, store, sums, verdicts
+from fleetwatch.diagnosis import capacity, packing, reading, store, sums, verdicts
 from fleetwatch.diagnosis.cells import CELL_MS
 from fleetwatch.diagnosis.features import LONG
 from fleetwatch.diagnosis.models import NodeCells
+from fleetwatch.diagnosis.packing import Hour
 from fleetwatch.ledger import cuts
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
 from fleetwatch.lib.sql import read_statement
@@ -53,7 +54,7 @@ def diagnose(now: datetime, limit: int, *, with_current: bool = True) -> dict[st
     for one in due(now, limit, with_current=with_current):
         by_day[from_ms(one.hour_ms).date()].append(one)
     for day in sorted(by_day, reverse=True):
-        for group in _batches(by_day[day]):
+        for group in _batches(by_day[day], this_hour=to_ms(floor_hour(now))):
             with transaction.atomic():
                 did["jobs"] += _diagnose(group, now=now)
             did["hours"] += len(group)
@@ -75,13 +76,14 @@ def _hour_ms(day: date, hour: int) -> int:
     return (day - date(1970, 1, 1)).days * 24 * HOUR_MS + hour * HOUR_MS
 
 
-def _batches(hours: Sequence[Due]) -> Iterable[list[Due]]:
+def _batches(hours: Sequence[Due], *, this_hour: int) -> Iterable[list[Due]]:
     """The hours in batches of nodes: those that share a job are judged together, as far as memory allows."""
     first, last = min(one.hour_ms for one in hours), max(one.hour_ms for one in hours)
     by_node: dict[int, list[Due]] = defaultdict(list)
     for one in hours:
         by_node[one.node_id].append(one)
-    at_once = NODE_HOURS_AT_ONCE // ((last - first + 2 * REACH_MS) // HOUR_MS + 1)
+    low, high = _context(first, last, this_hour)
+    at_once = NODE_HOURS_AT_ONCE // ((high - low) // HOUR_MS)
     batch: list[Due] = []
     nodes = 0
     for group in reading.nodes_of_jobs(sorted(by_node), first - REACH_MS, last + HOUR_MS):
@@ -94,20 +96,31 @@ def _batches(hours: Sequence[Due]) -> Iterable[list[Due]]:
         yield batch
 
 
+def _written(first: int, last: int, this_hour: int) -> tuple[int, int]:
+    """The span whose causes are written when these and the hours between are due."""
+    before = LIVE_REACH_MS if first >= this_hour else REACH_MS
+    return first - before, min(last + HOUR_MS + REACH_MS, this_hour + HOUR_MS)
+
+
+def _context(first: int, last: int, this_hour: int) -> tuple[int, int]:
+    """The span that is read for it."""
+    start, end = _written(first, last, this_hour)
+    return start - REACH_MS, min(end + REACH_MS, this_hour + HOUR_MS)
+
+
 def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
     """How many jobs have causes that changed; the hours are noted as diagnosed."""
     first, last = min(one.hour_ms for one in hours), max(one.hour_ms for one in hours)
     this_hour = to_ms(floor_hour(now))
-    is_live = first >= this_hour
-    start, end = first - (LIVE_REACH_MS if is_live else REACH_MS), min(last + HOUR_MS + REACH_MS, this_hour + HOUR_MS)
-    low, high = start - REACH_MS, min(end + REACH_MS, this_hour + HOUR_MS)
+    start, end = _written(first, last, this_hour)
+    low, high = _context(first, last, this_hour)
     node_ids = [node for group in reading.nodes_of_jobs(sorted({one.node_id for one in hours}), low, high) for node in group]
     held = reading.held(node_ids, low, high)
     changed: set[int] = set()
     if seen := [int(one.table["start_ms"].min()) for one in held.values() if len(one.table["start_ms"])]:
         # a fleet that is younger than the context has less of it
         low = max(low, min(start, min(seen) // HOUR_MS * HOUR_MS))
-        lanes = reading.lanes(held, low, high, _figures(held, hours, low, high))
+        lanes = reading.lanes(held, low, high, _hours(held, hours, low, high, this_hour))
         told = verdicts.judge(lanes, since=(start - low) // CELL_MS)
         edges = cuts.edges(start, end, zone())
         rows = {node_id: store.rows(one.between(start, end).table, lanes, told, edges) for node_id, one in held.items()}
@@ -118,18 +131,33 @@ def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
     return len(changed)
 
 
-def _figures(held: dict[int, reading.Held], hours: Sequence[Due], low: int, high: int) -> dict[tuple[int, int], dict[str, np.ndarray]]:
-    """The packed cells of every held hour of the nodes; those of due hours, and those that nobody made yet, are made."""
+def _hours(held: dict[int, reading.Held], hours: Sequence[Due], low: int, high: int, this_hour: int) -> dict[tuple[int, int], Hour]:
+    """The cells of every held hour of the nodes; those of due hours, and those that nobody made yet, are made.
+
+    Of the hour that goes on only from the first cell on of which the ledger says something else than when it was made.
+    """
     is_due = {(one.node_id, one.hour_ms) for one in hours}
-    stored = {key: columns for key, columns in reading.stored_cells(list(held), low, high).items() if key not in is_due}
-    fresh: dict[tuple[int, int], bytes] = {}
+    stored = reading.stored_hours(list(held), low, high)
+    firsts: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)  # span -> node -> its first cell
     for node_id, one in held.items():
         wanted = {int(hour) for hour in np.unique(one.table["start_ms"] // HOUR_MS * HOUR_MS)}
-        missing = sorted(hour for hour in wanted if (node_id, hour) not in stored)
+        missing = sorted(hour for hour in wanted if (node_id, hour) in is_due or (node_id, hour) not in stored)
         for start_ms, end_ms in _spans(missing):
-            fresh |= {(node_id, hour): payload for hour, payload in reading.node_cells(one, start_ms, end_ms).items()}
+            goes_on = start_ms == this_hour and (node_id, start_ms) in stored
+            first = _first_changed(one.digests(start_ms), stored[node_id, start_ms].told) if goes_on else 0
+            if first < reading.CELLS_PER_HOUR:
+                firsts[start_ms + first * CELL_MS, end_ms][node_id] = first
+    fresh: dict[tuple[int, int], Hour] = {}
+    for (start_ms, end_ms), nodes in firsts.items():
+        made = reading.made_hours([held[node_id] for node_id in nodes], start_ms, end_ms)
+        fresh |= {key: reading.continued(stored.get(key), hour, nodes[key[0]] if key[1] <= start_ms else 0) for key, hour in made.items()}
     _keep(fresh)
-    return stored | {key: reading.unpacked(payload) for key, payload in fresh.items()}
+    return stored | fresh
+
+
+def _first_changed(now: Sequence[int], before: Sequence[int]) -> int:
+    """The first cell that is told otherwise; their number where none is."""
+    return next((cell for cell, (one, other) in enumerate(zip(now, before, strict=True)) if one != other), len(now))
 
 
 def _spans(hours: Sequence[int]) -> list[tuple[int, int]]:
@@ -143,9 +171,9 @@ def _spans(hours: Sequence[int]) -> list[tuple[int, int]]:
     return spans
 
 
-def _keep(made: dict[tuple[int, int], bytes]) -> None:
+def _keep(made: dict[tuple[int, int], Hour]) -> None:
     NodeCells.objects.bulk_create(
-        [NodeCells(node_id=node_id, hour=from_ms(hour), payload=payload) for (node_id, hour), payload in made.items()],
+        [NodeCells(node_id=node_id, hour=from_ms(start_ms), payload=packing.pack(hour)) for (node_id, start_ms), hour in made.items()],
         batch_size=ROWS_AT_ONCE,
         update_conflicts=True,
         unique_fields=["node", "hour"],

@@ -4,7 +4,8 @@ Hot batches are read before chunks: what is sealed in between is read twice and
 counted once; the other way round it could be missed.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,6 +80,9 @@ class HostFrame:
         return len(self.start_ms)
 
 
+_FRAME_INTS = ("gpu_id", "start_ms", "end_ms", "observed_ms", "boot_start_ms", "sequence")
+
+
 def read(node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None = None) -> Frame:
     """All windows of the node that overlap [start_ms, end_ms).
 
@@ -104,13 +108,57 @@ def host(node_id: int, start_ms: int, end_ms: int) -> HostFrame:
     """The node's host samples that overlap [start_ms, end_ms), with every column that has a value."""
     fresh = hot.decode(hot.marked(node_id, _hours(start_ms, end_ms)), ()).host
     sealed = [codec.unpack(payload) for payload in _payloads("host", node_id, start_ms, end_ms)]
-    table = overlapping(joined([*sealed, fresh], ints=HOST_INTS, keys=HOST_KEYS), start_ms, end_ms)
+    return _host_frame(overlapping(joined([*sealed, fresh], ints=HOST_INTS, keys=HOST_KEYS), start_ms, end_ms))
+
+
+def _host_frame(table: Table) -> HostFrame:
     return HostFrame(
         start_ms=table["start_ms"],
         end_ms=table["start_ms"] + table["window_ms"],
         boot_start_ms=table["boot_start_ms"],
         sequence=table["sequence"],
         columns={name: values for name, values in without_empty(table, HOST_INTS).items() if name not in HOST_INTS},
+    )
+
+
+def of_nodes(
+    node_ids: Sequence[int], start_ms: int, end_ms: int, columns: Sequence[str], host_columns: Sequence[str]
+) -> Iterator[tuple[int, Frame, HostFrame]]:
+    """Of each node what `read` and `host` give, of a host's columns those named at least, in three statements however many nodes.
+
+    What is stored of all of them is in memory at once.
+    """
+    wanted = _stored_names(columns)
+    fresh = hot.marked_of(node_ids, _hours(start_ms, end_ms), ends_after_ms=start_ms)
+    decoded = dict(zip(fresh, hot.decode_each(fresh.values(), wanted), strict=True))
+    low = from_ms(start_ms - MAX_WINDOW_MS)
+    chunks: dict[int, list[tuple[bytes, bytes | None]]] = defaultdict(list)
+    for node_id, payload, told in rows.fetched(
+        "SELECT node_id, payload, host FROM telemetry_chunk"
+        ' WHERE node_id = ANY(%s) AND start > %s AND start < %s AND "end" > %s ORDER BY node_id, start',
+        [list(node_ids), low - SPAN, from_ms(end_ms), low],
+    ):
+        chunks[node_id].append((payload, told))
+    names, host_names = [*WINDOW_INTS, *wanted], [*HOST_INTS, *host_columns]
+    for node_id in node_ids:
+        sealed = [codec.unpack(payload, names) for payload, _ in chunks[node_id] if payload]
+        told = [codec.unpack(host, host_names) for _, host in chunks.pop(node_id) if host]
+        here = decoded.pop(node_id)
+        windows = joined([*sealed, here.windows], ints=WINDOW_INTS, keys=WINDOW_KEYS)
+        samples = joined([*told, here.host], ints=HOST_INTS, keys=HOST_KEYS)
+        yield node_id, frame(overlapping(windows, start_ms, end_ms), columns), _host_frame(overlapping(samples, start_ms, end_ms))
+
+
+def together(found: Sequence[Frame]) -> Frame:
+    """The windows of several nodes, of the same columns, one node after the other."""
+    one = found[0]
+    return (
+        Frame(
+            *(np.concatenate([getattr(each, name) for each in found]) for name in _FRAME_INTS),
+            columns={name: np.concatenate([each.columns[name] for each in found]) for name in one.columns},
+        )
+        if len(found) > 1
+        else one
     )
 
 

@@ -23,10 +23,21 @@ class Decoded:
 
 def marked(node_id: int, hour_starts_ms: Iterable[int]) -> list[Row]:
     """The batches that still have windows to seal in these hours of the node."""
-    return _fetch(
-        "(SELECT DISTINCT batch_received_at AS received_at, batch_id AS id FROM telemetry_sealmark WHERE hour = ANY(%s) AND node_id = %s)",
-        [[from_ms(start) for start in hour_starts_ms], node_id],
+    return marked_of([node_id], hour_starts_ms)[node_id]
+
+
+def marked_of(node_ids: Sequence[int], hour_starts_ms: Iterable[int], *, ends_after_ms: int = 0) -> dict[int, list[Row]]:
+    """Of each node the batches that still have windows to seal in these hours and end after that moment."""
+    found: dict[int, list[Row]] = {node_id: [] for node_id in node_ids}
+    wanted = _fetch(
+        "(SELECT DISTINCT batch_received_at AS received_at, batch_id AS id FROM telemetry_sealmark"
+        " WHERE hour = ANY(%s) AND node_id = ANY(%s))",
+        [[from_ms(start) for start in hour_starts_ms], list(node_ids)],
+        ends_after_ms=ends_after_ms,
     )
+    for row in wanted:
+        found[row.node_id].append(row)
+    return found
 
 
 def marked_since(node_id: int, start_ms: int) -> list[Row]:

@@ -45,7 +45,11 @@ def made(found: Windows, *, gpus: int = 1, count: int = 1, jobs=None, memory=Non
     """Figures of GPUs 1, 2, …; `jobs`: who holds each, default nobody."""
     ids = list(range(1, gpus + 1))
     holders = np.repeat(np.array(jobs or [0] * gpus).reshape(-1, 1), count, axis=1)
-    return cells.cells(found, host, gpu_ids=ids, start_ms=START, count=count, memory_bytes=memory or {}, holders=holders).figures
+    told = cells.cells(
+        found, [host], gpu_ids=ids, host_of=np.zeros(gpus, dtype=np.int64), start_ms=START, count=count,
+        memory_bytes=memory or {}, holders=holders,
+    )  # fmt: skip
+    return told.figures
 
 
 def test_a_mean_is_over_the_windows_in_which_the_column_was_read_by_their_observed_time():

@@ -1,7 +1,9 @@
 """From posted hours to causes and findings, through the real door and the real ledger."""
 
+from dataclasses import replace
 from datetime import timedelta
 
+import numpy as np
 import pytest
 from django.db.models import F, Sum
 from hypothesis import HealthCheck, given, settings
@@ -9,7 +11,8 @@ from hypothesis import strategies as st
 
 from fleetwatch.accounts.models import Organisation
 from fleetwatch.diagnosis import services
-from fleetwatch.diagnosis.models import CauseEntry, Finding
+from fleetwatch.diagnosis.models import CauseEntry, DiagnosedDay, Finding, NodeCells
+from fleetwatch.diagnosis.packing import pack, unpack
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.ledger.fleet import BUSY, EMPTY, HALF, NOW, QUIET, START, T0, Sender, a_job, held, post
@@ -153,6 +156,48 @@ def test_cells_are_forgotten_after_two_days_and_made_again_when_needed():
     post(Sender(sequence=9).batch(T0 + HOUR_MS, *[QUIET] * 60, jobs=[a_job()], allocations=[held()]))
     services.diagnose(NOW, 1000)
     assert by_cause() == {"idle_held": 2 * HOUR_MS}
+
+
+def stored_cells() -> list[tuple]:
+    """The newest hour's cells, as they are kept."""
+    hour = unpack(NodeCells.objects.latest("hour").payload)
+    return [
+        hour.gpu_ids.tolist(),
+        hour.told,
+        {name: one.tolist() for name, one in zip(hour.names, np.nan_to_num(hour.figures, nan=-1), strict=True)},
+    ]
+
+
+@pytest.mark.parametrize("minutes", [10, 33, 35])
+def test_an_hour_that_grows_has_the_cells_of_one_that_came_whole(minutes):
+    says = [*[BUSY] * 13, *[QUIET] * 14, *[HALF] * 22, *[QUIET] * 11]
+    sender, allocated = Sender(), {"jobs": [a_job()], "allocations": [held()]}
+    for first in range(0, 60, minutes):
+        part = says[first : first + minutes]
+        diagnosed(sender.batch(T0 + first * 60_000, *part, **allocated), now=START + timedelta(minutes=first + len(part) - 1))
+    grown, causes = stored_cells(), by_cause()
+
+    NodeCells.objects.all().delete()
+    DiagnosedDay.objects.all().delete()
+    services.diagnose(START + timedelta(minutes=59), 1000)
+
+    assert (stored_cells(), by_cause()) == (grown, causes)
+
+
+def test_of_an_hour_that_goes_on_what_the_ledger_says_as_before_is_not_read_again():
+    sender, allocated = Sender(), {"jobs": [a_job()], "allocations": [held()]}
+    diagnosed(sender.batch(T0, *[BUSY] * 30, **allocated), now=START + timedelta(minutes=29))
+    hour = NodeCells.objects.get()
+    known = unpack(hour.payload)
+    marked = np.where(np.array(known.names)[:, None, None] == "memory_used_bytes", np.float32(7), known.figures)
+    NodeCells.objects.update(payload=pack(replace(known, figures=marked)))
+
+    diagnosed(sender.batch(T0 + 30 * 60_000, *[BUSY] * 10, **allocated), now=START + timedelta(minutes=39))
+
+    found = unpack(NodeCells.objects.get().payload)
+    memory = found.figures[found.names.index("memory_used_bytes"), 0]
+    assert memory[:6].tolist() == [7] * 6
+    assert memory[6:8].tolist() == [60 * 2**30] * 2
 
 
 said = st.sampled_from([QUIET, BUSY, HALF, EMPTY, None])

@@ -140,3 +140,20 @@ def test_one_gpu_is_read_alone():
 
     assert frame.gpu_id.tolist() == [second.pk]
     assert frame.start_ms.tolist() == [HOUR_START_MS + 10_000]
+
+
+def test_several_nodes_at_once_say_what_each_says_alone():
+    nodes = [make_node("n1"), make_node("n2"), make_node("n3")]
+    for place, node in enumerate(nodes[:2]):
+        store(node, starts=[HOUR_START_MS - 10_000, HOUR_START_MS], columns={"util_mean": [0.1 * place, 0.5]})
+
+    found = list(frames.of_nodes([node.pk for node in nodes], HOUR_START_MS, HOUR_START_MS + HOUR_MS, ("util_mean",), ("cpu_ratio",)))
+
+    assert [node_id for node_id, _, _ in found] == [node.pk for node in nodes]
+    for node, (_, windows, host) in zip(nodes, found, strict=True):
+        alone = read_hour(node, ("util_mean",))
+        assert (windows.gpu_id.tolist(), windows.start_ms.tolist()) == (alone.gpu_id.tolist(), alone.start_ms.tolist())
+        np.testing.assert_array_equal(windows.columns["util_mean"], alone.columns["util_mean"])
+        assert len(host) == len(frames.host(node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS))
+    whole = frames.together([windows for _, windows, _ in found])
+    assert (len(whole), len(whole.columns["util_mean"])) == (2, 2)
