@@ -59,14 +59,15 @@ class Evidence:
 
     @property
     def reasons(self) -> str:
-        """ "matched 3 of 4 signs; disk writes of the node not measured"."""
-        words = f"matched {self.matched} of {len(self.signs)} sign{'s' * (len(self.signs) != 1)}"
+        """ "matched 3 of the 4 signs that were read; disk writes of the node not measured"."""
+        read = sum(sign.is_read for sign in self.signs)
+        words = f"matched {self.matched} of the {read} sign{'s' * (read != 1)} that {'was' if read == 1 else 'were'} read"
         return f"{words}; {', '.join(self.unread)} not measured" if self.unread else words
 
     @property
     def lines(self) -> list[str]:
         """A sentence per sign."""
-        return [f"{sign.label}: {sign.text} (rule: {sign.bound}{'' if sign.is_needed else ', makes it surer'})" for sign in self.signs]
+        return [f"{sign.label}: {sign.text} (rule: {sign.bound}{'' if sign.is_needed else ', not needed'})" for sign in self.signs]
 
 
 def evidence_of(finding: Finding) -> Evidence | None:
@@ -159,7 +160,10 @@ def _evidence(job: Job, entry: CauseEntry, lanes: Lanes, place: _Place) -> Evide
     length = place.features.length
     end_ms = lanes.start_ms + (place.cell + 1) * CELL_MS
     start_ms = max(end_ms - length * CELL_MS, lanes.start_ms)
-    signs = [(sign, True) for sign in place.found.signs] + [(sign, False) for sign in place.found.strengthens]
+    at = (place.lane, place.cell)
+    # where a rule holds without one of its signs, another branch of it holds
+    is_met = bool(place.found.hits[at])
+    signs = [(sign, not is_met or bool(sign.met[at])) for sign in place.found.signs] + [(sign, False) for sign in place.found.strengthens]
     read = tuple(_read(sign, place, is_needed=is_needed) for sign, is_needed in signs)
     return Evidence(entry.gpu, start_ms, end_ms, read, CONFIDENCES[entry.confidence], _facts(job, entry, place, read))
 
