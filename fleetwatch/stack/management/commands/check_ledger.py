@@ -14,6 +14,7 @@ from fleetwatch.diagnosis import check as diagnosis
 from fleetwatch.ledger import check
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import one_view
+from fleetwatch.reports import balance
 
 MAX_SHOWN = 1000  # the rest is counted
 NODES_PER_LINE = 10  # of progress
@@ -66,6 +67,7 @@ class Command(BaseCommand):
         yield from diagnosis.faults(Interval(low, high))
         for drift in drifts(Interval(low, high)):
             yield f"lines sum to the fleet: by {drift.group_by} they have {drift.gpu_ms} ms and {drift.usd:f} dollars more"
+        yield from balance.faults(Interval(low, high))
 
     def _moment(self, name: str, text: str | None) -> datetime | None:
         if text is None:
