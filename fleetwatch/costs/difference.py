@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db import transaction
-
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import cuts, selectors
 from fleetwatch.costs.totals import ZERO, Totals, nothing
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.sql import taken_back
 
 LOOKS_BACK_DAYS = 30
 
@@ -56,11 +55,7 @@ def dry_run(change: Callable[[], Imported], now: datetime, *, owners: Iterable[s
     """
     interval = closed_days(now)
     told = tuple(owners)
-    with transaction.atomic():
-        before = {owner: _by_owner(interval, owner) for owner in told}
-        would = change()
-        after = {owner: _by_owner(interval, owner) for owner in told}
-        transaction.set_rollback(True)
+    before, would, after = taken_back(lambda: (_by_owners(interval, told), change(), _by_owners(interval, told)))
     changes = [each for owner in told for each in _changes(owner, before[owner], after[owner])]
     of_first = [each for each in changes if each.owner == told[0]]
     return DryRun(
@@ -80,8 +75,8 @@ def closed_days(now: datetime) -> Interval:
     return Interval(cuts.midnight(end, organisation_zone, days=-LOOKS_BACK_DAYS), end)
 
 
-def _by_owner(interval: Interval, owner: str) -> dict[str, selectors.Group]:
-    return {group.key: group for group in selectors.totals_by(interval, owner)}
+def _by_owners(interval: Interval, owners: Iterable[str]) -> dict[str, dict[str, selectors.Group]]:
+    return {owner: {group.key: group for group in selectors.totals_by(interval, owner)} for owner in owners}
 
 
 def _changes(owner: str, before: dict[str, selectors.Group], after: dict[str, selectors.Group]) -> list[Change]:

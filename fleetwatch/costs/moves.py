@@ -5,13 +5,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-
-from django.db import transaction
+from functools import partial
 
 from fleetwatch.costs.difference import LOOKS_BACK_DAYS, closed_days
 from fleetwatch.costs.selectors import Line, held_by_owner
 from fleetwatch.costs.totals import ZERO
 from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.sql import taken_back
 
 __all__ = ["LOOKS_BACK_DAYS", "Move", "Preview", "moved", "preview"]
 
@@ -45,12 +45,13 @@ def preview(change: Callable[[], object], owners: Collection[str], *, now: datet
     It is made and taken back: what is shown is what comes.
     """
     interval = closed_days(now)
-    with transaction.atomic():
-        before = {owner: held_by_owner(interval, owner) for owner in owners}
-        change()
-        after = {owner: held_by_owner(interval, owner) for owner in owners}
-        transaction.set_rollback(True)
+    held = partial(_held, interval, owners)
+    before, _, after = taken_back(lambda: (held(), change(), held()))
     return Preview(interval, [move for owner in owners for move in moved(owner, before[owner], after[owner])])
+
+
+def _held(interval: Interval, owners: Collection[str]) -> dict[str, Held]:
+    return {owner: held_by_owner(interval, owner) for owner in owners}
 
 
 def moved(owner: str, before: Held, after: Held) -> list[Move]:

@@ -1,11 +1,15 @@
 """Postgres things Django has no word for: advisory locks, statement files."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
+from psycopg.errors import SerializationFailure
+
+Told = TypeVar("Told")
 
 
 def lock_key(name: str) -> int:
@@ -43,6 +47,31 @@ def one_view() -> Iterator[None]:
         with connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         yield
+
+
+def taken_back(look: Callable[[], Told]) -> Told:
+    """What `look` says; whatever it wrote is taken back. It sees the database as it was when it began, and what it wrote itself.
+
+    So before and after differ by what it did alone, on a hub that goes on meanwhile. Where somebody changed the same rows
+    at that moment it is done once more. Within a transaction that is open already its own view holds.
+    """
+    try:
+        return _taken_back(look)
+    except OperationalError as error:
+        if connection.in_atomic_block or not isinstance(error.__cause__, SerializationFailure):
+            raise
+        return _taken_back(look)
+
+
+def _taken_back(look: Callable[[], Told]) -> Told:
+    is_first = not connection.in_atomic_block
+    with transaction.atomic():
+        if is_first:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        told = look()
+        transaction.set_rollback(True)
+    return told
 
 
 def wait_for_lock(name: str) -> None:
