@@ -141,17 +141,14 @@ def _states(case: Case, windows: Windows, jobs: Sequence[Held], *, idle_w: float
         target=(first, end_ms),
         policy=Policy(),
     )
+    table = states.judge(question).cells
+    at = (table["job_id"] - 1) * gpus + table["gpu_id"] - 1, (table["start_ms"] - case.start_ms) // CELL_MS
+    total = sum(table[name] for name in cell_states.NAMES)
     found = {state: np.full((len(jobs) * gpus, count), np.nan) for state in STATES}
-    for one in states.judged_lanes(question):
-        gpu_id = one.one.member.gpu_id
-        table = cell_states.rows(one.tally, gpu_id=gpu_id, job_id=one.job_id, atom_start_ms=one.one.member.atoms.start_ms)
-        if table is None or one.job_id is None:
-            continue
-        row, cell = (one.job_id - 1) * gpus + gpu_id - 1, (table["start_ms"] - case.start_ms) // CELL_MS
-        total = sum(table[name] for name in cell_states.NAMES)
-        for state in STATES:
-            ms = sum(table[name] for name, label in zip(cell_states.NAMES, cell_states.LABELS, strict=True) if label[0] == state)
-            found[state][row, cell] = ms / total
+    for state, shares in found.items():
+        shares[at] = (
+            sum(table[name] for name, label in zip(cell_states.NAMES, cell_states.LABELS, strict=True) if label[0] == state) / total
+        )
     return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from fleetwatch.ledger.facts import Ints
-from fleetwatch.ledger.tally import KINDS_OF_LABEL, Tally
+from fleetwatch.ledger.tally import KINDS_OF_LABEL, Sums, Tally
 from fleetwatch.lib.intervals import HOUR_MS
 
 CELL_MS = 300_000
@@ -26,19 +26,16 @@ KEYS = ("gpu_id", "job_id", "start_ms")
 Table = dict[str, Ints]
 
 
-def rows(tally: Tally, *, gpu_id: int, job_id: int | None, atom_start_ms: Ints) -> Table | None:
-    """KEYS and a column of milliseconds per NAMES, one row per cell in which the job held the GPU; None where it did not."""
-    if job_id is None or not tally.atom:
-        return None
+def rows(tally: Tally, sums: Sums, *, gpu_id: int, job_id: int, cell: Ints) -> Table:
+    """KEYS and a column of milliseconds per NAMES, one row per cell in which the job held the GPU; `cell` of each slot, since the epoch."""
     place = np.array([_PLACE[(label.state, label.tier)] for label in tally.labels], dtype=np.int64)
-    cell = atom_start_ms[np.concatenate(tally.atom)] // CELL_MS
-    first = int(cell.min())
-    key = (cell - first) * len(LABELS) + place[np.concatenate(tally.kind) // KINDS_OF_LABEL]
-    size = (int(cell.max()) - first + 1) * len(LABELS)
-    sums = np.bincount(key, weights=np.concatenate(tally.gpu_ms), minlength=size).astype(np.int64).reshape(-1, len(LABELS))
-    held = np.flatnonzero(sums.any(axis=1))
+    first, last = int(cell[0]), int(cell[-1])
+    key = (cell[sums.slot] - first) * len(LABELS) + place[sums.kind // KINDS_OF_LABEL]
+    size = (last - first + 1) * len(LABELS)
+    whole = np.bincount(key, weights=sums.gpu_ms, minlength=size).astype(np.int64).reshape(-1, len(LABELS))
+    held = np.flatnonzero(whole.any(axis=1))
     keys = (np.full(len(held), gpu_id), np.full(len(held), job_id), (held + first) * CELL_MS)
-    return dict(zip(KEYS, keys, strict=True)) | dict(zip(NAMES, sums[held].T, strict=True))
+    return dict(zip(KEYS, keys, strict=True)) | dict(zip(NAMES, whole[held].T, strict=True))
 
 
 def joined(tables: Iterable[Table | None]) -> Table:
@@ -52,6 +49,10 @@ def joined(tables: Iterable[Table | None]) -> Table:
 
 
 def by_hour(table: Table) -> dict[int, Table]:
-    """Clock hour -> its rows."""
-    hours = table["start_ms"] // HOUR_MS * HOUR_MS
-    return {int(hour): {name: values[hours == hour] for name, values in table.items()} for hour in np.unique(hours)}
+    """Clock hour -> its rows; the table is sorted by start."""
+    hours, first = np.unique(table["start_ms"] // HOUR_MS * HOUR_MS, return_index=True)
+    bounds = [*first.tolist(), len(table["start_ms"])]
+    return {
+        hour: {name: values[low:high] for name, values in table.items()}
+        for hour, low, high in zip(hours.tolist(), bounds[:-1], bounds[1:], strict=True)
+    }

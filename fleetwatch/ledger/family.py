@@ -46,7 +46,7 @@ class Member:
     first_ms: int
     live_end_ms: int | None
 
-    def part(self, some: slice) -> "Member":
+    def part(self, some: slice | Ints) -> "Member":
         """The GPU on these atoms alone, without holders."""
         return replace(
             self,

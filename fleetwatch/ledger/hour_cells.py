@@ -3,11 +3,15 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+import numpy as np
+
 from fleetwatch.ledger import cell_states
-from fleetwatch.ledger.cell_states import Table
+from fleetwatch.ledger.cell_states import KEYS, NAMES, Table
 from fleetwatch.ledger.models import HourCells
-from fleetwatch.lib.intervals import HOUR_MS, from_ms
+from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.telemetry import codec
+
+_COLUMN = "cells"
 
 
 def write(node_id: int, told: Table, hours: Iterable[int], *, start_ms: int, end_ms: int) -> None:
@@ -22,7 +26,7 @@ def write(node_id: int, told: Table, hours: Iterable[int], *, start_ms: int, end
         table = _within(fresh.get(hour), start_ms, end_ms)
         if hour not in whole and kept is not None:
             table = cell_states.joined([table, _within(kept, hour, start_ms), _within(kept, max(hour, end_ms), hour + HOUR_MS)])
-        rows.append(HourCells(node_id=node_id, hour=from_ms(hour), payload=codec.pack(table or cell_states.joined([]))))
+        rows.append(HourCells(node_id=node_id, hour=from_ms(hour), payload=_packed(table or cell_states.joined([]), hour)))
     HourCells.objects.bulk_create(rows, update_conflicts=True, unique_fields=["node", "hour"], update_fields=["payload"])
 
 
@@ -30,8 +34,8 @@ def read(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Table
     """Node -> its pieces in the clock hours of [start_ms, end_ms), sorted by start, GPU and job; a node without any is left out."""
     found: dict[int, list[Table | None]] = {}
     rows = HourCells.objects.filter(node_id__in=node_ids, hour__gte=from_ms(start_ms), hour__lt=from_ms(end_ms)).order_by("node_id", "hour")
-    for node_id, payload in rows.values_list("node_id", "payload"):
-        found.setdefault(node_id, []).append(codec.unpack(bytes(payload)))
+    for node_id, hour, payload in rows.values_list("node_id", "hour", "payload"):
+        found.setdefault(node_id, []).append(_unpacked(bytes(payload), to_ms(hour)))
     return {node_id: cell_states.joined(tables) for node_id, tables in found.items()}
 
 
@@ -45,3 +49,15 @@ def _within(table: Table | None, start_ms: int, end_ms: int) -> Table | None:
         return None
     inside = (table["start_ms"] >= start_ms) & (table["start_ms"] < end_ms)
     return {name: values[inside] for name, values in table.items()}
+
+
+def _packed(table: Table, hour: int) -> bytes:
+    """The columns one after the other as a single one: a dozen of a hundred values each take ten times as long to pack."""
+    columns = [table["start_ms"] - hour if name == "start_ms" else table[name] for name in (*KEYS, *NAMES)]
+    return codec.pack({_COLUMN: np.concatenate(columns)})
+
+
+def _unpacked(payload: bytes, hour: int) -> Table:
+    rows = codec.unpack(payload)[_COLUMN].reshape(len(KEYS) + len(NAMES), -1)
+    table = dict(zip((*KEYS, *NAMES), rows, strict=True))
+    return table | {"start_ms": table["start_ms"] + hour}

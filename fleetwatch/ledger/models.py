@@ -21,9 +21,10 @@ class Entry(models.Model):
     groups by coalesce(gpu.parent, gpu). Rows of a reposted (gpu, cut) are replaced whole.
     """
 
-    # without an index of each key alone: those below begin with them
-    node = models.ForeignKey("inventory.Node", on_delete=models.PROTECT, db_index=False)
-    gpu = models.ForeignKey("inventory.GPU", on_delete=models.PROTECT, db_index=False)
+    # Without an index of each key alone: those below begin with them. Only the job is checked row by row, it alone is ever deleted;
+    # to check all four costs a third of posting's writes.
+    node = models.ForeignKey("inventory.Node", on_delete=models.PROTECT, db_index=False, db_constraint=False)
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.PROTECT, db_index=False, db_constraint=False)
     start = models.DateTimeField(help_text="start of the hour cut (clock hour, also cut at the organisation's midnight)")
     job = models.ForeignKey("jobs.Job", on_delete=models.SET_NULL, null=True, db_index=False)
     state = models.CharField(max_length=16)
@@ -34,7 +35,7 @@ class Entry(models.Model):
         max_length=16, blank=True, default="", help_text="sensors, power (estimated), none (busy time only)"
     )
     tier = models.CharField(max_length=16, blank=True, default="", help_text="waste tier: certain, probable, potential, or none")
-    policy = models.ForeignKey(Policy, on_delete=models.PROTECT, db_index=False)
+    policy = models.ForeignKey(Policy, on_delete=models.PROTECT, db_index=False, db_constraint=False)
     gpu_ms = models.BigIntegerField()
     energy_j = models.FloatField(null=True, help_text="None = not read")
 
@@ -102,7 +103,7 @@ class Run(models.Model):
     timelines, alerts and explanations read. Figures are sums, so that parts add up.
     """
 
-    # Not checked row by row: runs are written with the entries of their hour, whose keys are, and cost half of posting's writes.
+    # Not checked row by row: runs are written with the entries of their hour, whose jobs are, and cost half of posting's writes.
     node = models.ForeignKey("inventory.Node", on_delete=models.PROTECT, db_index=False, db_constraint=False)
     gpu = models.ForeignKey("inventory.GPU", on_delete=models.PROTECT, db_index=False, db_constraint=False)
     job = models.ForeignKey("jobs.Job", on_delete=models.SET_NULL, null=True, db_index=False, db_constraint=False)

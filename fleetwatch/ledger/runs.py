@@ -1,13 +1,14 @@
 """Parts of runs: maximal spans of one condition of a GPU and holder, cut where entries are cut. Pure numpy."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from fleetwatch.ledger import lanes
-from fleetwatch.ledger.facts import NOBODY, Floats, Ints, Mask, RunParts
+from fleetwatch.ledger.facts import NOBODY, Ints, Mask, RunParts
 from fleetwatch.ledger.policy import CONDITIONS
-from fleetwatch.ledger.tally import Tally, figure_sums
+from fleetwatch.ledger.tally import Figure, figure_sums
 
 CONDITION_NUMBER = {condition: number for number, condition in enumerate(CONDITIONS)}
 UNSEEN = -1  # no condition of its own: takes that of its neighbours, or is unobserved
@@ -54,31 +55,44 @@ def _over_gaps(lane: lanes.Lane, number: Ints, run: Ints) -> Ints:
     return told
 
 
-def parts(
-    lane: lanes.Lane, conditions: Conditions, tally: Tally, wanted: Mask, *, gpu_id: int, job_id: int | None, columns: dict[str, Floats]
-) -> RunParts | None:
-    """The parts of the lane's runs in the `wanted` atoms, None without any; `columns` are values per atom (NaN: not read)."""
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """Where a lane's parts lie: its wanted atoms (`own`), and the position in them at which each part begins."""
+
+    own: Ints
+    starts: Ints
+
+
+def cut_up(lane: lanes.Lane, conditions: Conditions, wanted: Mask) -> Cuts:
+    """The parts of the lane's runs in the `wanted` atoms, of which there are some: broken where the condition or the cut changes."""
     own = np.flatnonzero(lane.own & wanted)
-    if len(own) == 0:
-        return None
     cut, number = lane.atoms.cut[own], conditions.number[own]
-    joins = conditions.joins_previous[own]
-    is_first = ~joins
+    is_first = ~conditions.joins_previous[own]
     is_first[0] = True
     is_first[1:] |= (cut[1:] != cut[:-1]) | (number[1:] != number[:-1])
-    starts = np.flatnonzero(is_first)
-    part_of_atom = np.full(len(lane.own), -1, dtype=np.int64)
-    part_of_atom[own] = np.cumsum(is_first) - 1
-    ends = np.append(starts[1:], len(own)) - 1
-    state_ms = tally.state_ms(part_of_atom=part_of_atom, parts=len(starts))
-    sums = figure_sums(starts, weights_ms=lane.atoms.length_ms[own], columns={name: values[own] for name, values in columns.items()})
+    return Cuts(own, np.flatnonzero(is_first))
+
+
+def parts(
+    lane: lanes.Lane,
+    conditions: Conditions,
+    cuts: Cuts,
+    state_ms: Ints,
+    *,
+    gpu_id: int,
+    job_id: int | None,
+    figures: Mapping[str, Figure],
+) -> RunParts:
+    """The parts with any time: `state_ms` is theirs by state, `figures` are per atom."""
+    own, starts = cuts.own, cuts.starts
+    first, last = own[starts], own[np.append(starts[1:], len(own)) - 1]
     return RunParts(
         gpu_id=np.full(len(starts), gpu_id, dtype=np.int64),
         job_id=np.full(len(starts), NOBODY if job_id is None else job_id, dtype=np.int64),
-        condition=number[starts],
-        start_ms=lane.atoms.start_ms[own[starts]],
-        end_ms=lane.atoms.end_ms[own[ends]],
-        continues=joins[starts],
+        condition=conditions.number[first],
+        start_ms=lane.atoms.start_ms[first],
+        end_ms=lane.atoms.end_ms[last],
+        continues=conditions.joins_previous[first],
         state_ms=state_ms,
-        figures=sums,
+        figures=figure_sums(starts, {name: figure.part(own) for name, figure in figures.items()}),
     ).where(np.asarray(state_ms.any(axis=1)))

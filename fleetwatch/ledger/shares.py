@@ -19,14 +19,15 @@ def largest_remainder(total: Ints, weights: Floats) -> Ints:
     whole = np.floor(exact)
     parts: Ints = whole.astype(np.int64)
     left = total - parts.sum(axis=0)
-    remainder = np.round(exact - whole, 6)  # equal shares stay equal: no tie is decided by the last bit
-    place = np.zeros_like(parts)
+    remainder = np.rint((exact - whole) * 1e6)  # equal shares stay equal: no tie is decided by the last bit
+    place = np.zeros(parts.shape, dtype=np.int8)  # bytes: adding them costs next to nothing
     for one in range(len(parts)):
         for other in range(one + 1, len(parts)):
             is_before = remainder[one] >= remainder[other]
             place[other] += is_before
             place[one] += ~is_before
-    return np.asarray((parts + (place < left)).T)
+    parts += place < left.astype(np.int8)
+    return parts.T
 
 
 def split_holders(total: Ints, *, holds: Sequence[Mask], shares: Sequence[Floats]) -> tuple[list[Ints], Ints]:

@@ -13,7 +13,8 @@ from fleetwatch.ledger import activity, cell_states, family, holders, lanes, run
 from fleetwatch.ledger.activity import Activity
 from fleetwatch.ledger.facts import Capacity, Entry, Floats, Ints, Judgement, Mask, Question, RunParts, Windows, column
 from fleetwatch.ledger.policy import Policy
-from fleetwatch.ledger.tally import Label, Tally, label_numbers
+from fleetwatch.ledger.tally import Figure, Label, Tally, label_numbers, state_ms
+from fleetwatch.ledger.tally import entries as tally_entries
 
 MISSING = Label("unobserved", reason="missing")
 UNSEEN = tuple(Label("unobserved", reason=reason) for reason in activity.UNSEEN_REASONS)
@@ -38,11 +39,10 @@ def judge(question: Question) -> Judgement:
     """The entries and parts of runs of every GPU in the target cuts; their milliseconds sum to its capacity exactly."""
     entries: list[Entry] = []
     parts: list[RunParts] = []
-    cells: list[cell_states.Table | None] = []
+    cells: list[cell_states.Table] = []
     for judged in judged_lanes(question):
-        _collect(judged, entries, parts)
-        atom_start_ms = judged.one.member.atoms.start_ms
-        cells.append(cell_states.rows(judged.tally, gpu_id=judged.one.member.gpu_id, job_id=judged.job_id, atom_start_ms=atom_start_ms))
+        if judged.tally.atom:
+            _collect(judged, entries, parts, cells)
     return Judgement(entries, RunParts.joined(parts), cell_states.joined(cells))
 
 
@@ -101,10 +101,12 @@ class _Common:
     is_drained: Mask  # the outage is a drain: what is held goes on, what is not can't be had
     reasons: list[str]
     window_ms: Ints
-    joules_per_ms: Floats
-    columns: dict[str, Floats]  # figures of runs; NaN where not seen or not read
+    is_metered: Mask  # energy was read
+    joules_per_ms: Floats  # 0 where it was not
+    cell: Ints  # its five minutes, since the epoch
+    figures: dict[str, Figure]  # of runs; not read where not seen
 
-    def part(self, some: slice) -> "_Common":
+    def part(self, some: slice | Ints) -> "_Common":
         """The same of these atoms alone."""
         return _Common(
             wanted=self.wanted[some],
@@ -113,18 +115,21 @@ class _Common:
             is_drained=self.is_drained[some],
             reasons=self.reasons,
             window_ms=self.window_ms[some],
+            is_metered=self.is_metered[some],
             joules_per_ms=self.joules_per_ms[some],
-            columns={name: values[some] for name, values in self.columns.items()},
+            cell=self.cell[some],
+            figures={name: figure.part(some) for name, figure in self.figures.items()},
         )
 
 
 def _judge_member(one: _Member) -> Iterator["Judged"]:
     common = _common(one)
     rest, is_gap = one.member.rest_ms, np.zeros(len(one.member.rest_ms), dtype=bool)
-    if rest.any():
-        nobody = _judge_nobody(one, common)
+    near = _near(rest > 0)
+    if len(near):
+        nobody = _judge_nobody(replace(one, member=one.member.part(near)), common.part(near), is_explained=_explained(one)[near])
         yield nobody
-        is_gap = (one.member.held == 0) & _unobserved(nobody.tally, len(rest))
+        is_gap[near] = (one.member.held[near] == 0) & _unobserved(nobody.tally, len(near))
     before, after = lanes.previous_known(is_gap), lanes.next_known(is_gap)
     for holder in one.member.holders:
         own = np.flatnonzero(holder.held)
@@ -134,6 +139,22 @@ def _judge_member(one: _Member) -> Iterator["Judged"]:
         some = slice(max(low, 0), min(high, len(rest)))
         part = replace(one, member=one.member.part(some))
         yield _judge_holder(part, common.part(some), holder.part(some), is_gap[some])
+
+
+def _near(own: Mask) -> Ints:
+    """The atoms that are a lane's own and those beside them: what lies farther away decides nothing."""
+    near = own.copy()
+    near[1:] |= own[:-1]
+    near[:-1] |= own[1:]
+    return np.flatnonzero(near) if own.any() else np.zeros(0, dtype=np.int64)
+
+
+def _explained(one: _Member) -> Mask:
+    """The atoms of windows that a holder's time shares: they saw the holder's process, not an orphan."""
+    member = one.member
+    is_shared = np.zeros(len(one.acts.unseen) + 1, dtype=bool)  # one more, for no window (-1)
+    is_shared[member.row[member.held > 0]] = True
+    return is_shared[member.row]
 
 
 def _common(one: _Member) -> _Common:
@@ -149,6 +170,8 @@ def _common(one: _Member) -> _Common:
     is_drain = np.array([outage.is_drain for outage in outages], dtype=bool)
     length = question.windows.end_ms - question.windows.start_ms
     start, end = question.target
+    joules = member.joules(one.joules)
+    is_metered = ~np.isnan(joules)
     return _Common(
         wanted=(atoms.start_ms >= start) & (atoms.start_ms < end),
         seen=seen,
@@ -156,8 +179,10 @@ def _common(one: _Member) -> _Common:
         is_drained=(down >= 0) & is_drain[np.maximum(down, 0)] if outages else np.zeros(len(rows), dtype=bool),
         reasons=[outage.reason for outage in outages],
         window_ms=np.where(rows >= 0, length[at], 0) if len(length) else np.zeros(len(rows), dtype=np.int64),
-        joules_per_ms=member.joules(one.joules),
-        columns={name: np.where(seen, one.by_atom(values), np.nan) for name, values in one.figures.items()},
+        is_metered=is_metered,
+        joules_per_ms=np.where(is_metered, joules, 0.0),
+        cell=atoms.start_ms // cell_states.CELL_MS,
+        figures={name: Figure.of(np.where(seen, one.by_atom(values), np.nan), atoms.length_ms) for name, values in one.figures.items()},
     )
 
 
@@ -174,18 +199,40 @@ class Judged:
     job_id: int | None
 
 
-def _collect(judged: Judged, entries: list[Entry], parts: list[RunParts]) -> None:
-    one, common, job_id = judged.one, judged.common, judged.job_id
-    gpu_id, atoms = one.member.gpu_id, one.member.atoms
-    found = judged.tally.entries(
-        gpu_id=gpu_id, job_id=job_id, cut=atoms.cut, cut_starts=one.question.cuts, joules_per_ms=common.joules_per_ms
+def _collect(judged: Judged, entries: list[Entry], parts: list[RunParts], cells: list[cell_states.Table]) -> None:
+    """Adds what the lane's tally says: entries, parts and cells are sums of the same small sums over neighbouring atoms."""
+    common, tally, lane = judged.common, judged.tally, judged.lane
+    gpu_id, job_id = judged.one.member.gpu_id, judged.job_id
+    conditions = runs.bridge(lane, judged.number, judged.found.run)
+    cuts = runs.cut_up(lane, conditions, common.wanted)
+    begins = _slots(cuts, common)
+    slot = np.zeros(len(common.wanted), dtype=np.int64)
+    slot[cuts.own] = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(cuts.own)))
+    first, sums = cuts.own[begins], tally.sums(slot)
+    entries += tally_entries(
+        tally,
+        sums,
+        gpu_id=gpu_id,
+        job_id=job_id,
+        cut=lane.atoms.cut[first],
+        cut_starts=judged.one.question.cuts,
+        is_read=common.is_metered[first],
+        joules_per_ms=common.joules_per_ms,
     )
-    if not found:
-        return
-    entries += found
-    conditions = runs.bridge(judged.lane, judged.number, judged.found.run)
-    told = runs.parts(judged.lane, conditions, judged.tally, common.wanted, gpu_id=gpu_id, job_id=job_id, columns=common.columns)
-    parts += [] if told is None else [told]
+    part = np.searchsorted(cuts.starts, begins, side="right") - 1
+    by_state = state_ms(tally, sums, part=part, parts=len(cuts.starts))
+    parts.append(runs.parts(lane, conditions, cuts, by_state, gpu_id=gpu_id, job_id=job_id, figures=common.figures))
+    if job_id is not None:
+        cells.append(cell_states.rows(tally, sums, gpu_id=gpu_id, job_id=job_id, cell=common.cell[first]))
+
+
+def _slots(cuts: runs.Cuts, common: _Common) -> Ints:
+    """Positions in the lane's wanted atoms where a slot begins: another part, five minutes, or energy read from there on or no more."""
+    cell, is_metered = common.cell[cuts.own], common.is_metered[cuts.own]
+    is_first = np.zeros(len(cuts.own), dtype=bool)
+    is_first[1:] = (cell[1:] != cell[:-1]) | (is_metered[1:] != is_metered[:-1])
+    is_first[cuts.starts] = True
+    return np.flatnonzero(is_first)
 
 
 def _unobserved(tally: Tally, count: int) -> Mask:
@@ -206,13 +253,13 @@ def _add_all(tally: Tally, common: _Common, atom: Ints, label: Label | Ints, gpu
     tally.add(atom[keep], numbers[keep], gpu_ms[atom[keep]])
 
 
-def _judge_nobody(one: _Member, common: _Common) -> Judged:
+def _judge_nobody(one: _Member, common: _Common, *, is_explained: Mask) -> Judged:
     """The time that nobody holds: unavailable, unobserved, orphaned or free."""
     member, tally = one.member, Tally()
     rest = member.rest_ms
     own = rest > 0
     _add_unavailable(tally, common, own, rest)
-    label = _nobodys_labels(one, common, tally)
+    label = _nobodys_labels(one, common, tally, is_explained)
     atoms = np.flatnonzero(own & (common.down < 0))
     _add_all(tally, common, atoms, label[atoms], rest)
     states = np.array([runs.CONDITION_NUMBER[name] if (name := each.state) != "unobserved" else runs.UNSEEN for each in tally.labels])
@@ -238,7 +285,7 @@ def _unseen_labels(one: _Member, tally: Tally) -> Ints:
     return label_numbers(tally, (MISSING, *UNSEEN[1:]), why.astype(np.int64))
 
 
-def _nobodys_labels(one: _Member, common: _Common, tally: Tally) -> Ints:
+def _nobodys_labels(one: _Member, common: _Common, tally: Tally, is_explained: Mask) -> Ints:
     member, rows = one.member, one.member.row
     label = _unseen_labels(one, tally)
     answered, unknown = timeline.scheduler_status(one.question.sources)
@@ -247,8 +294,6 @@ def _nobodys_labels(one: _Member, common: _Common, tally: Tally) -> Ints:
     if len(one.acts.unseen):
         at = np.maximum(rows, 0)
         scheduled = one.acts.hold_scheduled[at]
-        # a window that a holder's time shares saw the holder's process, not an orphan
-        is_explained = np.isin(rows, rows[member.held > 0])
         scheduled = np.where(is_explained & (scheduled != activity.UNKNOWN), activity.NOTHING, scheduled)
         hold = np.where(is_silent, activity.UNKNOWN, np.where(is_answered, scheduled, one.acts.hold_bare[at]))
         # what granted shares leave of a held GPU is free, but where nobody knows whom else it was given to

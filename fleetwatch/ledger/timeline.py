@@ -24,7 +24,7 @@ class Atoms:
     def length_ms(self) -> Ints:
         return self.end_ms - self.start_ms
 
-    def part(self, some: slice) -> "Atoms":
+    def part(self, some: slice | Ints) -> "Atoms":
         """These atoms alone."""
         return Atoms(self.start_ms[some], self.end_ms[some], self.cut[some])
 
