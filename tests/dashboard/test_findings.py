@@ -127,7 +127,7 @@ def test_a_machine_is_told_apart_from_jobs_and_its_dollars_are_capacity(admin, f
     page = admin.get("/findings").content.decode()
 
     assert "GPU can&#x27;t work: n1" in page
-    assert "of capacity that could not work" in page
+    assert "capacity that could not work" in page
     # what jobs could have saved is what it was without it
     assert page.count("$1.20–2.40") == 2
     assert "What is wrong with it" in admin.get("/nodes/n1?range=7d").content.decode()

@@ -25,10 +25,10 @@ EVENTS = 20
 MAX_CHOICES = 200
 # What the dollars of own lines of the ledger stand for.
 WORTH = {
-    "gpu_fault": "of capacity that could not work",
-    "no_telemetry": "of GPU time that nobody saw",
-    "queue_or_scheduler": "that waiting jobs could have used",
-    "persistence_off": "of GPU time with it off",
+    "gpu_fault": "capacity that could not work",
+    "no_telemetry": "GPU time that nobody saw",
+    "queue_or_scheduler": "free time that waiting jobs could have used",
+    "persistence_off": "GPU time with it off",
 }
 
 
