@@ -18,10 +18,10 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.permissions import can_administer
 from fleetwatch.costs.totals import EVERYTHING, Scope
+from fleetwatch.dashboard import places as place_pages
 from fleetwatch.dashboard import selectors as rows
 from fleetwatch.dashboard.pages import Page, page_of
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.dashboard.views import places as place_pages
 from fleetwatch.diagnosis import advice, deciding, demand, evidence, fixes, places, recurring, rules_in_words, selectors
 from fleetwatch.diagnosis.caused import Saving, total
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, Cause, title

@@ -16,8 +16,8 @@ from fleetwatch.dashboard import agents, install, maps, selectors, words
 from fleetwatch.dashboard.charts import METRICS
 from fleetwatch.dashboard.lines import GPULine
 from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.places import row
 from fleetwatch.dashboard.selectors import Machine
-from fleetwatch.dashboard.views.places import row
 from fleetwatch.diagnosis import places
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.telemetry import selectors as telemetry
