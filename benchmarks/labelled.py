@@ -93,6 +93,7 @@ def lanes_of(case: Case) -> Lanes:
         memory_bytes=np.full(len(rows), memory),
         start_ms=case.start_ms,
         held=np.ones((len(rows), count), dtype=bool),
+        shared=np.full((len(rows), count), len(jobs) > 1),
         age=age,
         figures={name: values[at] for name, values in made.figures.items()},
         states=shares,

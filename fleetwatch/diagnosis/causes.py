@@ -396,9 +396,7 @@ CATALOGUE: tuple[Cause, ...] = (
                 "Let short jobs fill the gaps before large ones start.",
                 "SchedulerType=sched/backfill\nSchedulerParameters=bf_continue,bf_window=2880,bf_resolution=300",
             ),
-            Step(
-                "Single GPUs free on many nodes: pack small jobs onto few nodes: no CR_LLN, no partition with LLN=YES."
-            ),
+            Step("Single GPUs free on many nodes: pack small jobs onto few nodes: no CR_LLN, no partition with LLN=YES."),
             Step(
                 "See whether a partition, a limit (QOS, fair share) or a request larger than a node keeps them out.",
                 "scontrol show partition",
@@ -458,7 +456,7 @@ CATALOGUE: tuple[Cause, ...] = (
     Cause(
         "undetermined",
         "Cause not determined",
-        "None of the known causes fits what was read.",
+        "None of the known causes fits what was read, or several jobs hold the GPU and nobody read which of them did what.",
         "Waste that no rule explains.",
         "whatever was read",
         (),

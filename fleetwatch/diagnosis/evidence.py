@@ -19,6 +19,7 @@ from fleetwatch.ledger import cell_states
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 
 MAX_PIDS = 8
+SHARED = "Other jobs hold this GPU too; what each of them does on it was not read. The rule looks at what holds for all of them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class Evidence:
     signs: tuple[Read, ...]
     confidence: str
     facts: advice.Facts
+    is_shared: bool = False  # other jobs held the GPU in that window too
 
     @property
     def matched(self) -> int:
@@ -67,7 +69,8 @@ class Evidence:
     @property
     def lines(self) -> list[str]:
         """A sentence per sign."""
-        return [f"{sign.label}: {sign.text} (rule: {sign.bound}{'' if sign.is_needed else ', not needed'})" for sign in self.signs]
+        told = [f"{sign.label}: {sign.text} (rule: {sign.bound}{'' if sign.is_needed else ', not needed'})" for sign in self.signs]
+        return [*told, SHARED] if self.is_shared else told
 
 
 def evidence_of(finding: Finding) -> Evidence | None:
@@ -89,7 +92,7 @@ def evidence(job: Job, cause: str) -> Evidence | None:
     lanes = _lanes(job, low, hour_ms + HOUR_MS)
     if lanes is None:
         return None
-    lane = int(np.flatnonzero(lanes.gpu_id == entry.gpu_id)[0])
+    lane = int(np.flatnonzero((lanes.gpu_id == entry.gpu_id) & (lanes.job_id == job.pk))[0])
     place = _place(detectors, lanes, lane, (hour_ms - low) // CELL_MS + last)
     return _evidence(job, entry, lanes, place)
 
@@ -107,13 +110,13 @@ def _newest(job: Job, cause: str) -> CauseEntry | None:
 
 
 def _lanes(job: Job, start_ms: int, end_ms: int) -> Lanes | None:
-    """The job's lanes; None where the ledger's pieces of these hours are no longer kept."""
+    """The lanes of the job, and of others that hold its GPUs; None where the ledger's pieces of these hours are no longer kept."""
     node_ids = list(
         CauseEntry.objects.filter(job=job, start__gte=from_ms(start_ms), start__lt=from_ms(end_ms))
         .values_list("node_id", flat=True)
         .distinct()
     )
-    held = {node_id: reading.Held(node_id, _of_job(one.table, job.pk)) for node_id, one in reading.held(node_ids, start_ms, end_ms).items()}
+    held = {node_id: reading.Held(node_id, _beside(one.table, job.pk)) for node_id, one in reading.held(node_ids, start_ms, end_ms).items()}
     held = {node_id: one for node_id, one in held.items() if len(one.table["gpu_id"])}
     if not held:
         return None
@@ -125,8 +128,9 @@ def _lanes(job: Job, start_ms: int, end_ms: int) -> Lanes | None:
     return reading.lanes(held, start_ms, end_ms, stored)
 
 
-def _of_job(table: cell_states.Table, job_id: int) -> cell_states.Table:
-    own = table["job_id"] == job_id
+def _beside(table: cell_states.Table, job_id: int) -> cell_states.Table:
+    """The rows of the job's GPUs: its own, and those of other jobs that hold them too."""
+    own = np.isin(table["gpu_id"], table["gpu_id"][table["job_id"] == job_id])
     return {name: values[own] for name, values in table.items()}
 
 
@@ -165,7 +169,15 @@ def _evidence(job: Job, entry: CauseEntry, lanes: Lanes, place: _Place) -> Evide
     is_met = bool(place.found.hits[at])
     signs = [(sign, not is_met or bool(sign.met[at])) for sign in place.found.signs] + [(sign, False) for sign in place.found.strengthens]
     read = tuple(_read(sign, place, is_needed=is_needed) for sign, is_needed in signs)
-    return Evidence(entry.gpu, start_ms, end_ms, read, CONFIDENCES[entry.confidence], _facts(job, entry, place, read))
+    return Evidence(
+        entry.gpu,
+        start_ms,
+        end_ms,
+        read,
+        CONFIDENCES[entry.confidence],
+        _facts(job, entry, place, read),
+        is_shared=bool(place.features.is_shared[at]),
+    )
 
 
 def _read(sign: Sign, place: _Place, *, is_needed: bool) -> Read:

@@ -76,7 +76,8 @@ class Lanes:
 
     `figures` are those of cells.Cells, NaN where the job did not hold the GPU; `states` the share
     of the cell's held time in each of STATES, NaN where the ledger says nothing. Watts and bytes
-    are NaN where not known. `age` counts cells since the job's start.
+    are NaN where not known. `age` counts cells since the job's start. Where a GPU is `shared`, another
+    job holds it in that cell too: its figures are of what they do together.
     """
 
     gpu_id: Ints
@@ -88,6 +89,7 @@ class Lanes:
     memory_bytes: Floats
     start_ms: int
     held: Mask
+    shared: Mask
     age: Ints
     figures: Mapping[str, Floats]
     states: Mapping[str, Floats]
@@ -97,6 +99,15 @@ class Lanes:
         starts = np.flatnonzero(np.diff(self.job_id, prepend=-1))
         sizes = np.diff(starts, append=len(self.job_id))
         yield from (starts[sizes == size, None] + np.arange(size) for size in np.unique(sizes))
+
+
+def shared(gpu_id: Ints, held: Mask) -> Mask:
+    """Lanes x cells: where another lane holds the same GPU too."""
+    _, gpu = np.unique(gpu_id, return_inverse=True)
+    holders = np.zeros((gpu.max(initial=-1) + 1, held.shape[1]), dtype=np.int64)
+    np.add.at(holders, gpu, held)
+    found: Mask = held & (holders[gpu] > 1)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +146,11 @@ class Features:
         longer = total.copy()
         longer[:, self.length :] -= total[:, : -self.length]
         return longer
+
+    @property
+    def is_shared(self) -> Mask:
+        """Where another job held the GPU too, in any cell of the window."""
+        return self._total(self.lanes.shared.astype(np.float64)) > 0.5
 
     def any(self, values: Floats) -> Mask:
         """Whether anything was read in the window."""

@@ -10,7 +10,7 @@ from django.db import connection
 
 from fleetwatch.diagnosis import cells, lows, packing
 from fleetwatch.diagnosis.cells import CELL_MS, Floats, Ints
-from fleetwatch.diagnosis.features import STATES, Lanes
+from fleetwatch.diagnosis.features import STATES, Lanes, shared
 from fleetwatch.diagnosis.packing import Hour
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
@@ -185,6 +185,7 @@ def lanes(found: Mapping[int, Held], start_ms: int, end_ms: int, hours: Mapping[
         memory_bytes=np.array([gpus[int(gpu)][2] for gpu in gpu_id]),
         start_ms=start_ms,
         held=total > 0,
+        shared=shared(gpu_id, total > 0),
         age=_ages(total > 0, [jobs[int(job)].start_ms for job in job_id], start_ms),
         figures=_figures(gpu_id, total > 0, start_ms, hours),
         states={state: _share(whole, state, at, total) for state in STATES},

@@ -74,6 +74,8 @@ class Detector:
     """A cause, the lengths of window on which its rule is judged, and the rule.
 
     `shows` is what one cell of five minutes has of the cause, where the rule itself needs more than one; None: the rule.
+    `begins` is what the cell shows in which it begins, where the rule can't hold of what came before.
+    Of a GPU that several jobs hold at once nothing is said unless `holds_of_shared`: what the rule reads is then true of each of them.
     """
 
     cause: str
@@ -81,6 +83,8 @@ class Detector:
     find: Callable[[Features], Found]
     is_of_running_work: bool = True  # says nothing while a job warms up
     shows: Callable[[Features], Mask] | None = None
+    begins: Callable[[Features], Mask] | None = None
+    holds_of_shared: bool = False
 
 
 def found(

@@ -71,6 +71,7 @@ def _taken(lanes: Lanes, rows: Ints, columns: Ints) -> Lanes:
         limit_w=lanes.limit_w[rows],
         memory_bytes=lanes.memory_bytes[rows],
         held=taken(lanes.held),
+        shared=taken(lanes.shared),
         age=taken(lanes.age),
         figures={name: taken(values) for name, values in lanes.figures.items()},
         states={name: taken(values) for name, values in lanes.states.items()},

@@ -170,6 +170,7 @@ def _from(lanes: Lanes, first: int) -> Lanes:
         lanes,
         start_ms=lanes.start_ms + first * CELL_MS,
         held=lanes.held[:, first:],
+        shared=lanes.shared[:, first:],
         age=lanes.age[:, first:],
         figures={name: values[:, first:] for name, values in lanes.figures.items()},
         states={name: values[:, first:] for name, values in lanes.states.items()},
@@ -182,6 +183,8 @@ def _covered_by(look: _Look, f: Features, detector: Detector) -> Covered:
         enough = (f["coverage"] >= COVERAGE) & f.lanes.held
         if detector.is_of_running_work:
             enough &= f["observed_s"] >= DATA_S
+        if not detector.holds_of_shared:
+            enough &= ~f.is_shared
     part = _spread(replace(found, hits=opened(found.hits & enough)), detector, enough, f.length)
     if detector.cause not in WELL:
         # nobody is accused of warming up
@@ -189,9 +192,19 @@ def _covered_by(look: _Look, f: Features, detector: Detector) -> Covered:
     if edge := _edge(f.length):
         shows = detector.shows(look.alone) if detector.shows else detector.find(look.alone).hits
         part = replace(part, cells=part.cells & ~at_the_edges(part.cells, look.is_well & ~shows, edge))
+    if detector.begins:
+        part = _begun(part, detector.begins(look.alone) & f.lanes.held)
     if found.possible is not None:
         part = replace(part, possible=_most(found.possible & enough, enough, f.length))
     return part if look.first == 0 else _padded(part, look.first)
+
+
+def _begun(part: Covered, begins: Mask) -> Covered:
+    """With the cell before each stretch too, where it begins in it."""
+    onset = np.zeros_like(part.cells)
+    onset[:, :-1] = part.cells[:, 1:] & ~part.cells[:, :-1] & begins[:, :-1]
+    confidence, low, high = (np.where(onset, np.roll(values, -1, axis=1), values) for values in (part.confidence, part.low, part.high))
+    return replace(part, cells=part.cells | onset, confidence=confidence, low=low, high=high)
 
 
 def _padded(part: Covered, first: int) -> Covered:

@@ -2,22 +2,25 @@
 
 import numpy as np
 
-from fleetwatch.diagnosis import cells, lows
+from fleetwatch.diagnosis import cells, features, lows
 from fleetwatch.diagnosis.features import STATES, Features, Lanes
 
 NAMES = {*cells.MEANS, *cells.DIPS, *cells.PEERS, *lows.FIGURES, cells.SEEN_MS, cells.CLOCK_RATIO, cells.WINDOW_LOW, cells.MEMORY_DROPS}
 NAMES |= {f"{name}_max" for name in cells.MAXIMA} | {f"host_{name}" for name in cells.HOST_MEANS}
 
 
-def lanes(*, jobs: list[int] | None = None, held=None, states=None, kind="batch", age=100, **figures) -> Lanes:
+def lanes(
+    *, jobs: list[int] | None = None, gpus: list[int] | None = None, held=None, states=None, kind="batch", age=100, **figures
+) -> Lanes:
     """Lanes of jobs (default one) from rows of figures; what is not given was not read, all of it was seen."""
     jobs = jobs or [1]
     given = {name: np.array(values, dtype=float).reshape(len(jobs), -1) for name, values in figures.items()}
     shape = next(iter(given.values())).shape
     unread = {name: np.full(shape, np.nan) for name in NAMES}
     count = len(jobs)
+    is_held = np.ones(shape, dtype=bool) if held is None else np.array(held, dtype=bool)
     return Lanes(
-        gpu_id=np.arange(count),
+        gpu_id=np.arange(count) if gpus is None else np.array(gpus),
         job_id=np.array(jobs),
         kind=(kind,) * count,
         is_serving=np.zeros(count, dtype=bool),
@@ -25,7 +28,8 @@ def lanes(*, jobs: list[int] | None = None, held=None, states=None, kind="batch"
         limit_w=np.full(count, 700.0),
         memory_bytes=np.full(count, 80.0),
         start_ms=0,
-        held=np.ones(shape, dtype=bool) if held is None else np.array(held, dtype=bool),
+        held=is_held,
+        shared=np.zeros(shape, dtype=bool) if gpus is None else features.shared(np.array(gpus), is_held),
         age=np.tile(age + np.arange(shape[1]), (count, 1)),
         figures=unread | {cells.SEEN_MS: np.full(shape, 300_000.0)} | given,
         states={name: np.full(shape, np.nan) for name in STATES} | (states or {}),

@@ -233,8 +233,13 @@ def test_a_checkpoint_is_sure_when_something_is_written(written):
 
 @pytest.mark.parametrize("reason", [{"cpu": 0.85}, {"iop": 0.2}, {"main1": 0.95}])
 def test_starving_is_sure_with_a_reason_on_the_host(reason):
-    assert sure("data_starved") == MEDIUM
-    assert sure("data_starved", **reason) == HIGH
+    assert sure("data_starved", rx=1.0) == MEDIUM
+    assert sure("data_starved", rx=1.0, **reason) == HIGH
+
+
+def test_starving_is_unsure_where_the_pauses_may_be_copies():
+    assert sure("data_starved") == LOW
+    assert sure("data_starved", cpu=0.85) == HIGH
 
 
 def test_cycles_too_long_for_a_windows_own_variation_are_compared_between_windows():

@@ -1,5 +1,7 @@
 """From windows to one cause per cell: which rule wins, when it opens and closes, where it begins."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks import labelled
 from fleetwatch.demo.cases import draw_case
-from fleetwatch.diagnosis import verdicts
+from fleetwatch.diagnosis import lows, verdicts
 from fleetwatch.diagnosis.verdicts import CAUSES, NOT_HELD, NUMBER, at_the_edges, judge, opened
 from tests.diagnosis.factories import lanes
 
@@ -181,3 +183,41 @@ def test_a_pause_while_a_job_warms_up_is_no_pause_of_its_work():
     found = judge(of(loading, loading, *[working] * 22, age=0))
 
     assert set(told(found)[2:]) == {"healthy"}
+
+
+RESTS = {"util_mean": 0.4, "util_low_fraction": 0.5, lows.LOW_S: 120.0, lows.LONGEST: 20.0}
+IS_DULL = {"util_mean": 0.95, "sm_active": 0.2, "tensor_active": 0.02, "util_low_fraction": 0.0, lows.LOW_S: 0.0}
+
+
+def told_of_one_gpu(figures, *, jobs, kinds, since=0):
+    """The causes of a GPU that the first job holds for two hours, the second from cell `since` on."""
+    held = np.ones((len(jobs), 24), dtype=bool)
+    held[1:, :since] = False
+    values = {name: np.where(held, value, np.nan) for name, value in figures.items()}
+    of = replace(lanes(jobs=jobs, gpus=[1] * len(jobs), held=held, **values), kind=kinds)
+    return [{CAUSES[cause] for cause in row[on]} for row, on in zip(judge(of).cause, held, strict=True)]
+
+
+def test_of_a_gpu_that_two_jobs_hold_nothing_is_said_that_may_be_the_others_doing():
+    assert told_of_one_gpu(IS_DULL, jobs=[1], kinds=("batch",)) == [{"small_batch"}]
+    assert told_of_one_gpu(IS_DULL, jobs=[1, 2], kinds=("batch", "batch")) == [{"undetermined"}, {"undetermined"}]
+
+
+def test_a_service_rests_at_least_as_long_as_the_gpu_that_it_shares():
+    assert told_of_one_gpu(RESTS, jobs=[1, 2], kinds=("service", "batch")) == [{"bursty_service"}, {"undetermined"}]
+
+
+def test_what_was_said_before_a_second_job_came_stays_said():
+    assert told_of_one_gpu(IS_DULL, jobs=[1, 2], kinds=("batch", "batch"), since=12) == [{"small_batch", "undetermined"}, {"undetermined"}]
+
+
+def test_a_hang_begins_in_the_cell_that_it_fills_for_the_most_part():
+    spins = {
+        "util_p5": [1.0] * 8,
+        "util_mean": [1.0] * 8,
+        "spin_fraction": [0.49, 0.5, *[1.0] * 6],
+        "power_w": [300.0, 200.0, *[150.0] * 6],
+    }
+    told = judge(lanes(**spins, power_max_w_max=[650.0, 650.0, *[160.0] * 6]))
+
+    assert [CAUSES[cause] == "hung" for cause in told.cause[0]] == [False, *[True] * 7]

@@ -27,6 +27,8 @@ def find(f: Features) -> Found:
     waits = (sampled.met & long_pauses.met) | (is_service & of_service.met & of_service_long.met)
     waits |= is_service & np.isnan(sampled.values) & by_window.met & long_pauses.met
     hits = ~is_interactive & all_met(has_room) & waits
+    # a service rests at least as long as the GPU that it shares; why other work does, the GPU does not tell
+    hits &= is_service | ~f.is_shared
     spare = 1.0 - f["util"] / FULL
     confidence = np.where(is_service, MEDIUM, LOW)
     # one GPU alone can be shared, but not given back: then nothing is sure to be saved
@@ -37,4 +39,4 @@ def find(f: Features) -> Found:
     )  # fmt: skip
 
 
-DETECTOR = Detector("bursty_service", (SHORT,), find)
+DETECTOR = Detector("bursty_service", (SHORT,), find, holds_of_shared=True)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fleetwatch.diagnosis.features import SHORT, Features
-from fleetwatch.diagnosis.rules import HIGH, MEDIUM, Detector, Found, all_met, at_least, below, found
+from fleetwatch.diagnosis.rules import HIGH, MEDIUM, Detector, Found, all_met, at_least, below, found, less_sure
 
 UTIL = 0.85
 PAUSES = 0.10
@@ -26,7 +26,8 @@ def find(f: Features) -> Found:
     cores, calm = at_least(f, "cpu", CORES), below(f, "long_frac", LONG_PAUSES)
     hits = busy.met & ((all_met(rhythm) & is_even) | (cores.met & calm.met))
     reasons = (cores, at_least(f, "iop", READS), at_least(f, "main1", ONE_THREAD))
-    confidence = np.where(np.logical_or.reduce([sign.met for sign in reasons]), HIGH, MEDIUM)
+    # where nobody read what is copied to the GPU, the pauses may as well be copies
+    confidence = np.where(np.logical_or.reduce([sign.met for sign in reasons]), HIGH, less_sure(MEDIUM, ~f.has("rx")))
     waits = np.fmax(f["lo"], 1.0 - f["util"])  # pauses shorter than a sample read as a lower mean
     return found(
         hits,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fleetwatch.diagnosis.features import Features
+from fleetwatch.diagnosis.features import Features, Mask
 from fleetwatch.diagnosis.rules import HIGH, MEDIUM, Detector, Found, all_met, at_least, below, contradicts, found, less_sure
 
 MIB = 1024 * 1024
@@ -11,6 +11,7 @@ BUSY = 0.95  # fifth percentile of utilisation
 POWER = 0.25  # maximum of the power ratio
 LINK = 50 * MIB  # bytes/s
 TENSOR, DRAM = 0.005, 0.02
+MOST = 0.5  # of the cell in which it begins
 
 
 def find(f: Features) -> Found:
@@ -29,9 +30,14 @@ def find(f: Features) -> Found:
     )
 
 
+def begins(f: Features) -> Mask:
+    """A cell that every rank spins through for most of the time: before, they worked, so that its highest power is that of work."""
+    return at_least(f, "job_spin_min", MOST).met
+
+
 def _is_serving(f: Features) -> np.ndarray:
     """An inference engine may keep a polling kernel."""
     return np.broadcast_to(f.lanes.is_serving[:, None], f.lanes.held.shape)
 
 
-DETECTOR = Detector("hung", (TEN_MINUTES,), find)
+DETECTOR = Detector("hung", (TEN_MINUTES,), find, begins=begins)

@@ -29,5 +29,5 @@ def find_thinking(f: Features) -> Found:
     return found(all_met(signs) & is_interactive, confidence=LOW, low=0.0, high=0.9, signs=signs)
 
 
-DETECTOR = Detector("idle_held", (1,), find, is_of_running_work=False)
-THINKING = Detector("idle_held", (SHORT,), find_thinking, is_of_running_work=False)
+DETECTOR = Detector("idle_held", (1,), find, is_of_running_work=False, holds_of_shared=True)
+THINKING = Detector("idle_held", (SHORT,), find_thinking, is_of_running_work=False, holds_of_shared=True)

@@ -14,4 +14,4 @@ def find(f: Features) -> Found:
     return found(all_met(signs), confidence=HIGH, low=0.9, high=1.0, signs=signs)
 
 
-DETECTOR = Detector("partial_idle", (SHORT,), find, is_of_running_work=False)
+DETECTOR = Detector("partial_idle", (SHORT,), find, is_of_running_work=False, holds_of_shared=True)

@@ -15,4 +15,4 @@ def find(f: Features) -> Found:
     return found(all_met(signs), confidence=HIGH, low=lost, high=1.0 - f["clk"], signs=signs)
 
 
-DETECTOR = Detector("throttled", (SHORT,), find)
+DETECTOR = Detector("throttled", (SHORT,), find, holds_of_shared=True)
