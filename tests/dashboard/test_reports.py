@@ -12,6 +12,7 @@ from fleetwatch.reports import monthly
 from fleetwatch.reports.models import MonthRun, Report
 from tests.dashboard import factories
 from tests.reports.factories import a_fleet, computed, newest, work
+from tests.reports.test_budgeted import a_budget
 
 pytestmark = pytest.mark.django_db
 
@@ -45,6 +46,19 @@ def test_the_list_has_the_months_of_the_ledger_and_an_admin_computes_one(admin):
     assert "version 1" in after
     assert "$19.00" in after
     assert MonthRun.objects.get().asked_by == "ann"
+
+
+@pytest.mark.parametrize("place", ["", "/print"])
+def test_a_statement_shows_what_of_its_budget_is_used_on_the_page_and_on_paper(viewer, place):
+    a_fleet()
+    a_budget(12)
+    computed()
+
+    page = text(viewer.get(f"/reports/{newest('nlp').pk}{place}"))
+
+    assert "$12.00 $9.00 75 %" in page
+    assert "of the team, for the whole month within" in page
+    assert "for the whole month" not in text(viewer.get(f"/reports/{newest('vision').pk}{place}"))
 
 
 def test_progress_is_seen_while_it_is_computed(viewer):
