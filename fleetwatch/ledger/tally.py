@@ -12,6 +12,7 @@ from fleetwatch.ledger.policy import STATES
 
 STATE_NUMBER = {state: number for number, state in enumerate(STATES)}
 Codes = NDArray[np.int8]
+KindCodes = NDArray[np.int16]
 KINDS_OF_LABEL = len(SIGNALS) * len(EFFICIENCY_SOURCES)
 
 
@@ -30,7 +31,7 @@ class Tally:
     """Judged milliseconds of one GPU and holder, collected piece by piece. `atom` is a position in its timeline."""
 
     atom: list[Ints] = field(default_factory=list)
-    kind: list[Ints] = field(default_factory=list)  # label, signal and efficiency source in one number: told() reads it
+    kind: list[KindCodes] = field(default_factory=list)  # label, signal and efficiency source in one number: told() reads it
     gpu_ms: list[Ints] = field(default_factory=list)
     labels: dict[Label, int] = field(default_factory=dict)
     # every atom that was judged and its label, those outside the wanted time too: other lanes look at them
@@ -67,7 +68,7 @@ class Tally:
     def joules(self, sums: "Sums", key: Ints, *, joules_per_ms: Floats) -> Floats:
         """Energy by the `key` of each sum, added atom by atom: floats depend on the order. `joules_per_ms` is per atom, 0 = not read."""
         atom, _, gpu_ms = self._joined()
-        return np.bincount(np.repeat(key, sums.pieces), weights=joules_per_ms[atom] * gpu_ms)
+        return np.bincount(np.repeat(key, sums.pieces), weights=joules_per_ms[atom] * gpu_ms).astype(np.float64, copy=False)
 
     def told(self, kind: int) -> tuple[Label, str, str]:
         """The label, activity signal and efficiency source of a kind."""
@@ -75,7 +76,7 @@ class Tally:
         signal, source = divmod(rest, len(EFFICIENCY_SOURCES))
         return list(self.labels)[number], SIGNALS[signal], EFFICIENCY_SOURCES[source]
 
-    def _joined(self) -> tuple[Ints, Ints, Ints]:
+    def _joined(self) -> tuple[Ints, KindCodes, Ints]:
         """The pieces as one; they are joined once, when all are there."""
         if len(self.atom) > 1:
             self.atom, self.kind, self.gpu_ms = ([np.concatenate(pieces)] for pieces in (self.atom, self.kind, self.gpu_ms))
