@@ -1,6 +1,7 @@
 """The endpoints of /api/v1 that read: parse, select, shape. Nothing here writes."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -61,11 +62,10 @@ def waste(request: HttpRequest, period: Period, where: Where, paging: Paging, gr
         jobs = costs.ranked(wanted.interval, "job", scope=scope, start=wanted.offset, size=paging.limit)
         page, following = _lines(jobs.groups, rows_of_ranked(jobs)), wanted.following(paging.limit, more=jobs.after.groups > 0)
         return wanted.echo() | {"group_by": group_by, "totals": figures(jobs.totals), "rows": page, "next_cursor": following}
-    total = costs.totals(wanted.interval, scope=scope)
-    interval = wanted.interval
-    groups = diagnosis.waste_by_cause(interval, scope=scope) if by_cause else costs.totals_by(interval, group_by, scope=scope)
-    page, following = wanted.page(_lines(groups, rows_of_figures([group.totals for group in groups])), paging.limit)
-    return wanted.echo() | {"group_by": group_by, "totals": figures(total), "rows": page, "next_cursor": following}
+    find = diagnosis.waste_by_cause if by_cause else partial(costs.breakdown, group_by=group_by)
+    found = find(wanted.interval, scope=scope)
+    page, following = wanted.page(_lines(found.lines, rows_of_figures([group.totals for group in found.lines])), paging.limit)
+    return wanted.echo() | {"group_by": group_by, "totals": figures(found.totals), "rows": page, "next_cursor": following}
 
 
 @router.get("/jobs", response=schemas.JobPage, tags=["jobs"])
@@ -76,7 +76,7 @@ def jobs(request: HttpRequest, period: Period, where: Where, paging: Paging) -> 
     page = costs.ranked(wanted.interval, "job", scope=scope, start=wanted.offset, size=paging.limit)
     named = Job.objects.select_related("team").filter(key__in=[group.key for group in page.groups])
     found = {job.key: job for job in into_teams(named, before=wanted.interval.end)}
-    why = diagnosis.primary_causes(wanted.interval, scope=scope)
+    why = diagnosis.primary_causes(wanted.interval, scope=scope, job_ids=[job.pk for job in found.values()])
     told = zip(page.groups, rows_of_ranked(page), strict=True)
     lines = [_job_row(found[group.key], shape, why) for group, shape in told if group.key in found]
     following = wanted.following(paging.limit, more=page.after.groups > 0)
@@ -106,9 +106,10 @@ def nodes(request: HttpRequest, period: Period, paging: Paging) -> Answer:
     """All nodes by name, each with its figures in the period."""
     wanted = asked(request)
     page, following = wanted.page(Node.objects.prefetch_related("gpus").order_by("name"), paging.limit)
-    by_name = _figures_by_key(costs.totals_by(wanted.interval, "node"))
+    found = costs.breakdown(wanted.interval, "node")
+    by_name = _figures_by_key(found.lines)
     lines = [rows.node_row(node, by_name.get(node.name) or figures(nothing())) for node in page]
-    return wanted.echo() | {"totals": figures(costs.totals(wanted.interval)), "rows": lines, "next_cursor": following}
+    return wanted.echo() | {"totals": figures(found.totals), "rows": lines, "next_cursor": following}
 
 
 @router.get("/gpus", response=schemas.GPUPage, tags=["fleet"])

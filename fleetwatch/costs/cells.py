@@ -1,7 +1,6 @@
-"""What every figure is a sum of: GPU time of one group, bucket, state and tier under one rate. Pure."""
+"""What every figure is a sum of: GPU time of one state and tier under one rate. Pure."""
 
 from collections.abc import Iterable
-from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -11,15 +10,8 @@ from fleetwatch.ledger.policy import STATES, TIERS
 
 
 class Cell(NamedTuple):
-    """One row of cells.sql."""
+    """GPU time with all this in common, and its energy; None = no rate held, nobody read it."""
 
-    bucket: datetime | None
-    key_id: int | None
-    key_text: str | None
-    is_held: bool
-    team_id: int | None
-    owner_text: str | None
-    is_named: bool | None
     state: str
     tier: str
     is_busy_only: bool

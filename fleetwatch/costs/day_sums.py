@@ -1,5 +1,6 @@
 """Sums of days: what a month of figures is read from. Derived from entries, and never read when older than they are."""
 
+from collections import Counter
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -8,7 +9,10 @@ from django.db.models import Min
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import cuts
-from fleetwatch.costs.models import DayHours, DaySum, SummedDay
+from fleetwatch.costs.columns import lines
+from fleetwatch.costs.models import DayHours, SummedDay
+from fleetwatch.costs.reading import read
+from fleetwatch.inventory.models import Node
 from fleetwatch.ledger import retention
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval, floor_hour
@@ -23,16 +27,16 @@ NODE_DAYS_PER_STATEMENT = 200  # of 8 GPUs: some 200,000 entries
 _SQL = Path(__file__).parent / "sql"
 _UNSUMMED = read_statement(_SQL / "unsummed_days.sql")
 _SUM = read_statement(_SQL / "sum_days.sql")
-_WRONG = (read_statement(_SQL / "wrong_sums.sql"), read_statement(_SQL / "wrong_hours.sql"))
+_WRONG_HOURS = read_statement(_SQL / "wrong_hours.sql")
 
 
 def sum_days(now: datetime, limit: int, *, since: datetime | None = None) -> dict[str, int]:
-    """How many days of nodes were summed (at most `limit`, the newest first) and how many rows they made.
+    """How many days of nodes were summed (at most `limit`, the newest first).
 
     Looks from `since` on; None: from the first entry. Safe twice and beside posting: a day
     whose entries change meanwhile is found again. Two runs at once are fenced by the caller.
     """
-    did = {"days": 0, "sums": 0}
+    did = {"days": 0}
     interval = _since(since, until=floor_hour(now - SETTLED))
     if interval is None:
         return did
@@ -40,27 +44,45 @@ def sum_days(now: datetime, limit: int, *, since: datetime | None = None) -> dic
         found = _unsummed(interval, min(NODE_DAYS_PER_STATEMENT, limit - did["days"]))
         if not found:
             break
+        _sum(found)
         did["days"] += len(found)
-        did["sums"] += _sum(found)
     return did
 
 
 def refresh(now: datetime, limit: int) -> dict[str, int]:
     """As sum_days(), from the first entry on; what the ledger no longer has is forgotten."""
     horizon = retention.horizon(now)
-    SummedDay.objects.filter(start__lt=horizon).delete()
     DayHours.objects.filter(start__lt=horizon).delete()
-    forgotten, _ = DaySum.objects.filter(start__lt=horizon).delete()
+    forgotten, _ = SummedDay.objects.filter(start__lt=horizon).delete()
     return {"forgotten": forgotten} | sum_days(now, limit)
 
 
 def wrong_sums(interval: Interval) -> list[tuple[str, datetime, int]]:
     """(node, day, milliseconds) of every sum in the interval, and of its hours, that counts as current and is not that of its entries."""
-    found: list[tuple[str, datetime, int]] = []
+    found = [wrong for day in cuts.days(interval, zone()) for wrong in _wrong_spans(day)]
     with connection.cursor() as cursor:
-        for statement in _WRONG:
-            cursor.execute(statement, {"start": interval.start, "end": interval.end})
-            found += cursor.fetchall()
+        cursor.execute(_WRONG_HOURS, {"start": interval.start, "end": interval.end})
+        return found + cursor.fetchall()
+
+
+def _wrong_spans(day: Interval) -> list[tuple[str, datetime, int]]:
+    by_sum, by_entry = _by_node(day, with_sums=True), _by_node(day, with_sums=False)
+    off_ms: Counter[int] = Counter()
+    for key in by_sum.keys() | by_entry.keys():
+        off_ms[key[0]] += abs(by_sum[key] - by_entry[key])
+    names = dict(Node.objects.filter(pk__in=[node for node, off in off_ms.items() if off]).values_list("pk", "name"))
+    return sorted((name, day.start, off_ms[node]) for node, name in names.items())
+
+
+def _by_node(day: Interval, *, with_sums: bool) -> Counter[tuple[int, int, str, str]]:
+    """GPU time of the day by node, job, state and tier."""
+    told = read(day, by=("node", "job"), with_sums=with_sums)
+    nodes, jobs = told.by["node"], told.by["job"]
+    found: Counter[tuple[int, int, str, str]] = Counter()
+    for number, cells in lines(told, nodes.at * len(jobs.ids) + jobs.at).items():
+        node, job = divmod(number, len(jobs.ids))
+        for cell in cells:
+            found[int(nodes.ids[node]), int(jobs.ids[job]), cell.state, cell.tier] += cell.gpu_ms
     return found
 
 
@@ -83,8 +105,7 @@ def _unsummed(interval: Interval, limit: int) -> list[tuple[int, datetime, datet
         return list(cursor.fetchall())
 
 
-def _sum(found: list[tuple[int, datetime, datetime]]) -> int:
+def _sum(found: list[tuple[int, datetime, datetime]]) -> None:
     node_ids, starts, untils = zip(*found, strict=True)
     with connection.cursor() as cursor:
         cursor.execute(_SUM, {"node_ids": list(node_ids), "starts": list(starts), "untils": list(untils)})
-        return int(cursor.rowcount)

@@ -194,9 +194,9 @@ class GPURate(models.Model):
 
 
 class SummedDay(models.Model):
-    """What of a node's day the DaySum rows hold, and of which state of the ledger and the inventory they speak.
+    """A node's day of GPU time and energy, summed over its hours, and of which state of the ledger and the inventory it speaks.
 
-    They count only while both still say the same: until then entries are read, so that no figure is ever old.
+    It counts only while both still say the same: until then entries are read, so that no figure is ever old. Always derived, never edited.
     """
 
     node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+")
@@ -204,32 +204,10 @@ class SummedDay(models.Model):
     until = models.DateTimeField(help_text="the day's end, or a clock hour within it")
     versions = ArrayField(models.BigIntegerField(), help_text="ledger.NodeDay's of each clock hour that [start, until) touches")
     alike = models.CharField(max_length=32, help_text="digest of which GPUs of the node have one price")
+    spans = models.BinaryField(help_text="of each GPU, holder and kind of time, as spans.py reads it")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["node", "start"], name="one_sum_per_node_and_day")]
-
-
-class DaySum(models.Model):
-    """GPU time and energy of a node's day, summed over hours and over GPUs of one price; always derived, never edited."""
-
-    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+")
-    start = models.DateTimeField(help_text="the organisation's midnight")
-    gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, related_name="+", help_text="one of the GPUs: all have its price")
-    job = models.ForeignKey("jobs.Job", on_delete=models.SET_NULL, null=True, related_name="+")
-    state = models.CharField(max_length=16)
-    tier = models.CharField(max_length=16, blank=True, default="")
-    is_busy_only = models.BooleanField()
-    gpu_ms = models.BigIntegerField()
-    energy_j = models.FloatField(null=True, help_text="None = not read")
-    energy_ms = models.BigIntegerField(default=0, help_text="GPU time of which it was read")
-
-    class Meta:
-        indexes = [
-            # read by: every figure over a period
-            models.Index(fields=["start", "node"], name="day_sum_by_start"),
-            # read by: job pages
-            models.Index(fields=["job", "start"], name="day_sum_by_job"),
-        ]
 
 
 class DayHours(models.Model):

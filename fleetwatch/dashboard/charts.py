@@ -76,12 +76,23 @@ def _fleet(params: Params, period: Period) -> Chart:
     title = f"{maps.METRICS[metric].label} of every GPU"
     figure = figures.state_map(heat) if metric == "state" else figures.metric_map(heat)
     columns = ["GPU", *(_text(start) for start in heat.starts)]
-    rows = [[label, *(_map_cell(metric, cell) for cell in cells)] for label, cells in zip(heat.labels, heat.cells, strict=True)]
-    return Chart(title, figure, columns, rows)
+    return Chart(title, figure, columns, _MapRows(heat, metric))
 
 
-def _map_cell(metric: str, cell: float | None) -> Cell:
-    return words.STATES[int(cell)].name if metric == "state" and cell is not None else cell
+@dataclass(frozen=True, slots=True)
+class _MapRows(Sequence[Sequence[Cell]]):
+    """The map as a table, a row at a time: who draws it needs none of its hundred thousand cells twice."""
+
+    heat: figures.HeatMap
+    metric: str
+
+    def __len__(self) -> int:
+        return len(self.heat.labels)
+
+    def __getitem__(self, place: Any) -> Any:
+        cells = self.heat.cells[place]
+        named = [None if cell is None else words.STATES[int(cell)].name for cell in cells] if self.metric == "state" else cells
+        return [self.heat.labels[place], *named]
 
 
 @dataclass(frozen=True, slots=True)

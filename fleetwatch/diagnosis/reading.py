@@ -16,8 +16,8 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.ledger import cell_states, hour_cells
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.rows import fetched
 from fleetwatch.telemetry import frames
-from fleetwatch.telemetry.rows import fetched
 
 CELLS_PER_HOUR = HOUR_MS // CELL_MS
 # A pause that had begun before is told from one that begins; of a longer one so much counts.

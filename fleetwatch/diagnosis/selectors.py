@@ -4,7 +4,7 @@ Figures are sums of causes over the cuts of the ledger that the interval touches
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -21,6 +21,8 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import cuts
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.attribution import into_teams
+from fleetwatch.costs.scopes import limits_of
+from fleetwatch.costs.selectors import Breakdown
 from fleetwatch.costs.totals import EVERYTHING, UNALLOCATED, Group, Scope
 from fleetwatch.diagnosis.caused import WASTE, ZERO, Caused, Saving, nothing, rest, total
 from fleetwatch.diagnosis.causes import title
@@ -44,7 +46,7 @@ _DAY = timedelta(days=1)
 _NO_LIMITS: dict[str, Any] = dict.fromkeys(
     (
         "node_id", "gpu_model_id", "has_gpu_model", "job_id", "user_name", "team_id", "has_team",
-        "project", "cost_centre", "is_named", "cause",
+        "project", "cost_centre", "is_named", "cause", "job_ids",
     )
 )  # fmt: skip
 
@@ -89,7 +91,7 @@ class Precision:
         return self.confirmed / self.answers if self.answers >= ENOUGH_ANSWERS else None
 
 
-def waste_by_cause(interval: Interval, *, scope: Scope = EVERYTHING) -> list[Group]:
+def waste_by_cause(interval: Interval, *, scope: Scope = EVERYTHING) -> Breakdown:
     """Idle, stalled and underused time by cause, most dollars first; the lines sum to costs.totals() of these states.
 
     What was not diagnosed, or whose ledger changed since, is in the line "undetermined".
@@ -103,7 +105,8 @@ def waste_by_cause(interval: Interval, *, scope: Scope = EVERYTHING) -> list[Gro
     left = rest(whole, [group.totals for group in told])
     if left.capacity_ms:
         told.append(Group(UNDETERMINED, title(UNDETERMINED), left))
-    return sorted(told, key=lambda group: (-group.totals.wasted_usd, -group.totals.cost_usd, -group.totals.capacity_ms, group.key))
+    told.sort(key=lambda group: (-group.totals.wasted_usd, -group.totals.cost_usd, -group.totals.capacity_ms, group.key))
+    return Breakdown(told, whole)
 
 
 def _caused_states(scope: Scope) -> Scope:
@@ -121,8 +124,12 @@ def causes(
     is_current: bool = False,
     is_saving: bool = False,
     cause: str | None = None,
+    job_ids: Sequence[int] | None = None,
 ) -> list[Caused]:
-    """A line per cause (and job). `is_current`: of hours whose ledger is still the one that was diagnosed; `is_saving`: that could save."""
+    """A line per cause (and job), of these jobs alone where some are given.
+
+    `is_current`: of hours whose ledger is still the one that was diagnosed; `is_saving`: that could save.
+    """
     whole = cuts.outward(interval, zone())
     owners = (scope.team, scope.project, scope.cost_centre)
     first, last = whole.start.astimezone(UTC).date(), (whole.end - timedelta(microseconds=1)).astimezone(UTC).date()
@@ -135,8 +142,9 @@ def causes(
         "is_current": is_current,
         "is_saving": is_saving,
         "cause": cause,
+        "job_ids": None if job_ids is None else list(job_ids),
     }
-    limits = {name: value for name, value in costs.looked_at(scope).items() if name in _NO_LIMITS}
+    limits = {name: value for name, value in limits_of(scope).items() if name in _NO_LIMITS}
     with connection.cursor() as cursor:
         cursor.execute(_MOMENTS, {"start": whole.start, "end": whole.end})
         moments = [moment for (moment,) in cursor.fetchall()]
@@ -208,10 +216,15 @@ def status(finding: Finding, now: datetime) -> str:
     return finding.status
 
 
-def primary_causes(interval: Interval, *, scope: Scope = EVERYTHING) -> dict[int, tuple[Primary, Saving]]:
-    """Why each job wastes, and what its findings could save in the period; jobs of which nothing was diagnosed are left out."""
+def primary_causes(
+    interval: Interval, *, scope: Scope = EVERYTHING, job_ids: Sequence[int] | None = None
+) -> dict[int, tuple[Primary, Saving]]:
+    """Why each job (of these, where some are given) wastes, and what its findings could save in the period.
+
+    Jobs of which nothing was diagnosed are left out.
+    """
     by_job: dict[int, list[Caused]] = defaultdict(list)
-    for one in causes(interval, scope=scope, by_job=True):
+    for one in causes(interval, scope=scope, by_job=True, job_ids=job_ids):
         by_job[one.job_id or 0].append(one)
     return {job_id: (_primary(several), total(one for one in several if one.cause not in UNFIT)) for job_id, several in by_job.items()}
 

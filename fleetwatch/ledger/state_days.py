@@ -17,8 +17,8 @@ from fleetwatch.ledger.facts import Ints
 from fleetwatch.ledger.models import StateDay
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
+from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
-from fleetwatch.telemetry.rows import fetched
 
 HOURS = 24
 DAY_MS = HOURS * HOUR_MS

@@ -23,8 +23,8 @@ def waste_rows(interval: Interval, group_by: str) -> WasteReport:
     """The waste report of covered(interval) by team, project, cost centre, user or job. Raises ValueError for another group_by."""
     if group_by not in GROUPS:
         raise ValueError(f"can't report by {group_by!r}; there is {', '.join(GROUPS)}")
-    lines = tuple(costs.totals_by(interval, group_by))
-    return WasteReport(costs.covered(interval), group_by, lines, costs.totals(interval))
+    found = costs.breakdown(interval, group_by)
+    return WasteReport(costs.covered(interval), group_by, tuple(found.lines), found.totals)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from fleetwatch.lib import rows
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.sql import read_statement
-from fleetwatch.telemetry import codec, rows
+from fleetwatch.telemetry import codec
 from fleetwatch.telemetry.tables import HOST_INTS, HOST_KEYS, WINDOW_INTS, WINDOW_KEYS, Table, joined, without_empty
 
 HOUR = timedelta(hours=1)

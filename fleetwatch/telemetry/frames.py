@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent import wire
+from fleetwatch.lib import rows
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
-from fleetwatch.telemetry import codec, hot, rows
+from fleetwatch.telemetry import codec, hot
 from fleetwatch.telemetry.chunks import SPAN
 from fleetwatch.telemetry.tables import (
     DEAD_PROCESSES,

@@ -7,8 +7,9 @@ from typing import Any
 
 from agent import wire
 from fleetwatch.inventory.models import GPU
+from fleetwatch.lib import rows
 from fleetwatch.lib.intervals import from_ms
-from fleetwatch.telemetry import bodies, rows
+from fleetwatch.telemetry import bodies
 from fleetwatch.telemetry.bodies import Row
 from fleetwatch.telemetry.tables import Table
 

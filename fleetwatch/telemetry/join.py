@@ -11,9 +11,10 @@ from pathlib import Path
 import structlog
 from django.db import connection, transaction
 
+from fleetwatch.lib import rows
 from fleetwatch.lib.batched import integers
 from fleetwatch.lib.sql import read_statement
-from fleetwatch.telemetry import chunks, rows
+from fleetwatch.telemetry import chunks
 from fleetwatch.telemetry.chunks import SPAN, Packed
 from fleetwatch.telemetry.locks import SEALING, try_node_locks
 from fleetwatch.telemetry.seal import GRACE

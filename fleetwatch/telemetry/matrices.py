@@ -10,11 +10,12 @@ import numpy as np
 from django.db import transaction
 
 from fleetwatch.inventory.models import GPU
+from fleetwatch.lib import rows
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 from fleetwatch.lib.sql import read_statement
-from fleetwatch.telemetry import hot, rows
-from fleetwatch.telemetry.cells import CELL_MS, CELLS_PER_DAY, COLUMNS, DAY_MS, METRICS, MISSING, POWER, Bytes, bytes_of, stretched
+from fleetwatch.telemetry import hot
+from fleetwatch.telemetry.cells import CELL_MS, CELLS_PER_DAY, COLUMNS, DAY_MS, METRICS, MISSING, POWER, Bytes, Floats, bytes_of, stretched
 from fleetwatch.telemetry.locks import SEALING, try_node_lock
 from fleetwatch.telemetry.models import DayMatrix, SealMark
 from fleetwatch.telemetry.tables import WINDOW_INTS, WINDOW_KEYS, Table, joined, started_in
@@ -90,8 +91,8 @@ def refresh_recent(now: datetime, *, count: int = RECENT_CELLS) -> dict[str, int
     return {"nodes": sum(_refresh(node_id, start_ms, end_ms) for node_id in nodes)}
 
 
-def cells(metric: str, gpus: Sequence[GPU], interval: Interval, count: int) -> dict[int, list[float | None]]:
-    """GPU id -> `count` equal steps of the interval: `util`, `power` or `memory` as a ratio, 0 to 1; None = nothing observed.
+def cells(metric: str, gpus: Sequence[GPU], interval: Interval, count: int) -> Floats:
+    """GPUs x `count` equal steps of the interval: `util`, `power` or `memory` as a ratio, 0 to 1; NaN = nothing observed.
 
     A step longer than five minutes is the mean of its cells that were observed; a
     shorter one shows the cell that it starts in. Power is by the GPU's limit.
@@ -102,12 +103,9 @@ def cells(metric: str, gpus: Sequence[GPU], interval: Interval, count: int) -> d
     values = np.where(stored == MISSING, np.nan, stored * step)
     if metric == POWER.name:
         values /= np.array([_limit_w(gpu) for gpu in gpus], dtype=np.float64).reshape(-1, 1)
-    steps = stretched(
+    return stretched(
         np.minimum(values, 1.0), first_ms=first_cell * CELL_MS, start_ms=interval.start_ms, end_ms=interval.end_ms, count=count
     )
-    known = steps.astype(object)
-    known[np.isnan(steps)] = None
-    return {gpu.pk: row for gpu, row in zip(gpus, known.tolist(), strict=True)}
 
 
 def _stored_cells(metric: str, gpu_ids: Sequence[int], first_cell: int, last_cell: int) -> Bytes:

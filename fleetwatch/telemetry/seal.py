@@ -10,10 +10,11 @@ import numpy as np
 import structlog
 from django.db import connection, transaction
 
+from fleetwatch.lib import rows
 from fleetwatch.lib.batched import integers
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.sql import read_statement
-from fleetwatch.telemetry import chunks, hot, matrices, retention, rows
+from fleetwatch.telemetry import chunks, hot, matrices, retention
 from fleetwatch.telemetry.bodies import Row
 from fleetwatch.telemetry.cells import CELL_MS
 from fleetwatch.telemetry.chunks import Packed

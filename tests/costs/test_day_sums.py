@@ -5,13 +5,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs import selectors
 from fleetwatch.costs.day_sums import refresh, sum_days, wrong_sums
-from fleetwatch.costs.models import DaySum, SummedDay
+from fleetwatch.costs.models import SummedDay
 from fleetwatch.costs.selectors import Scope, dollars_over_time, totals, totals_by
+from fleetwatch.costs.spans import KINDS, STATES, TIERS, spans
 from fleetwatch.inventory.models import GPUModel
+from fleetwatch.ledger import policy
 from fleetwatch.ledger.models import Entry
 from fleetwatch.ledger.store import count_versions
 from fleetwatch.lib.intervals import Interval, to_ms
@@ -42,19 +45,40 @@ def is_read_from_sums(interval=WEEK):
     return found == before
 
 
-def test_a_closed_day_is_one_row_per_node_holder_and_state():
+def kept():
+    """The spans of every summed day."""
+    return spans([(0, 0, 0, bytes(day.spans)) for day in SummedDay.objects.all()])
+
+
+def test_of_a_closed_day_there_is_one_span_of_each_gpu_holder_and_kind():
     first, second = a_gpu(), a_gpu()
     job = a_job()
     for gpu in (first, second):
         for hour in range(24):
             counted(gpu, "useful", HOUR_MS, job=job, start=MONDAY + hour * HOUR, energy_j=10.0)
 
-    assert sum_days(LATER, 100) == {"days": 1, "sums": 1}
+    assert sum_days(LATER, 100) == {"days": 1}
 
-    row = DaySum.objects.get()
-    assert (row.gpu_ms, row.energy_j, row.job, row.state, row.start) == (48 * HOUR_MS, 480.0, job, "useful", MONDAY)
+    told = kept()
+    assert sorted(told.gpu.tolist()) == sorted([first.pk, second.pk])
+    assert told.job.tolist() == [job.pk] * 2
+    assert [KINDS[kind] for kind in told.kind] == [("useful", "", False)] * 2
+    assert (told.gpu_ms.tolist(), told.energy_j.tolist()) == ([24 * HOUR_MS] * 2, [240.0] * 2)
     assert is_read_from_sums()
-    assert sum_days(LATER, 100) == {"days": 0, "sums": 0}
+    assert sum_days(LATER, 100) == {"days": 0}
+
+
+def test_every_state_and_tier_of_the_ledger_has_its_place_in_a_span():
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT array_agg(costs_kind(state, tier, source) ORDER BY costs_kind(state, tier, source))"
+            " FROM unnest(%s::text[]) AS state, unnest(%s::text[]) AS tier, unnest(ARRAY['none', 'sensors']) AS source",
+            [list(policy.STATES), ["", *policy.TIERS]],
+        )
+        numbers = set(cursor.fetchone()[0])
+
+    assert {KINDS[number] for number in numbers} == {kind for kind in KINDS if kind[0] == "useful" or not kind[2]}
+    assert (sorted(STATES), sorted(TIERS)) == (sorted(policy.STATES), sorted(["", *policy.TIERS]))
 
 
 def test_an_hour_posted_again_is_read_from_entries_until_its_day_is_summed_again():
@@ -82,7 +106,7 @@ def test_today_is_summed_up_to_its_last_settled_hour_and_the_rest_is_read_from_e
     sum_days(MONDAY + 3 * HOUR + timedelta(minutes=10), 100)
     assert SummedDay.objects.get().until == MONDAY + 3 * HOUR
 
-    assert DaySum.objects.get().gpu_ms == 3 * HOUR_MS
+    assert kept().gpu_ms.tolist() == [3 * HOUR_MS]
     assert totals(WEEK).capacity_ms == 4 * HOUR_MS
 
 
@@ -133,7 +157,6 @@ def test_a_gpu_with_a_rate_of_its_own_is_told_apart_and_no_sum_of_before_is_beli
     own_rate = a_rate("1.00", only=own)
     assert totals(WEEK).cost_usd == 4
     sum_days(LATER, 100)
-    assert DaySum.objects.count() == 2
     assert totals(WEEK).cost_usd == 4
     assert is_read_from_sums()
 
@@ -217,7 +240,9 @@ def test_a_wrong_sum_is_found():
     gpu = a_gpu()
     counted(gpu, "useful", HOUR_MS, start=MONDAY)
     sum_days(LATER, 100)
-    DaySum.objects.update(gpu_ms=HOUR_MS - 5)
+    day = SummedDay.objects.get()
+    day.spans = bytes(day.spans).replace(HOUR_MS.to_bytes(8, "big"), (HOUR_MS - 5).to_bytes(8, "big"), 1)
+    day.save()
 
     assert wrong_sums(WEEK) == [("gpu-01", MONDAY, 5)]
 
@@ -228,7 +253,7 @@ def test_what_the_ledger_no_longer_has_is_forgotten(settings):
     refresh(LATER, 100)
     settings.LEDGER_RETENTION_DAYS = 30
 
-    assert refresh(MONDAY + 31 * DAY, 100) == {"forgotten": 1, "days": 1, "sums": 1}
+    assert refresh(MONDAY + 31 * DAY, 100) == {"forgotten": 1, "days": 1}
 
 
 def test_settle_sums_what_is_posted():

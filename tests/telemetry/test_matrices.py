@@ -1,3 +1,4 @@
+import math
 from datetime import timedelta
 
 import pytest
@@ -14,7 +15,10 @@ HOUR_INTERVAL = Interval(HOUR, HOUR + timedelta(hours=1))
 
 
 def hour_cells(metric="util", interval=HOUR_INTERVAL, count=12):
-    return matrices.cells(metric, list(GPU.objects.order_by("index")), interval, count)
+    """GPU id -> its cells, None for a gap."""
+    gpus = list(GPU.objects.order_by("index"))
+    found = matrices.cells(metric, gpus, interval, count).tolist()
+    return {gpu.pk: [None if math.isnan(value) else value for value in row] for gpu, row in zip(gpus, found, strict=True)}
 
 
 def test_sealing_writes_the_days_cells():

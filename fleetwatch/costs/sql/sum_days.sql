@@ -1,5 +1,5 @@
--- One row: GPU time of a node's day [start, until) in one state and tier of one holder, over all GPUs of one price;
---      beside them costs_dayhours, one row per node's day and price, with the same time by cut.
+-- One row: a node's day [start, until), its GPU time packed as spans.py reads it, of each GPU, holder and kind;
+--      beside it costs_dayhours, one row per node's day and price, with the same time by cut.
 -- In:  node_ids, starts, untils (arrays of one length; cuts of the ledger, each until within the day of its start).
 -- Again: safe, a day's rows are replaced whole. Versions and entries are read by one statement, so that they fit.
 WITH wanted AS MATERIALIZED (
@@ -18,34 +18,22 @@ WITH wanted AS MATERIALIZED (
     LEFT JOIN ledger_nodeday AS third_day
         ON third_day.node_id = day.node_id AND third_day.day = (day.start AT TIME ZONE 'UTC')::date + 2
 ),
-forgotten AS (
-    DELETE FROM costs_daysum AS day_sum
-    USING wanted
-    WHERE day_sum.node_id = wanted.node_id
-      AND day_sum.start = wanted.start
-),
 forgotten_hours AS (
     DELETE FROM costs_dayhours AS day_hours
     USING wanted
     WHERE day_hours.node_id = wanted.node_id
       AND day_hours.start = wanted.start
 ),
-noted AS (
-    INSERT INTO costs_summedday (node_id, start, until, versions, alike)
-    SELECT node_id, start, until, versions, digest FROM wanted
-    ON CONFLICT (node_id, start) DO UPDATE
-    SET until = EXCLUDED.until, versions = EXCLUDED.versions, alike = EXCLUDED.alike
-),
 part AS MATERIALIZED (
     SELECT
         wanted.node_id,
         wanted.start,
         entry.start AS cut,
-        alike.stands_for_id AS gpu_id,
+        entry.gpu_id,
         entry.job_id,
-        entry.state,
-        entry.tier,
-        entry.state = 'useful' AND entry.efficiency_source = 'none' AS is_busy_only,
+        costs_kind(entry.state, entry.tier, entry.efficiency_source) AS kind,
+        entry.job_id IS NOT NULL OR entry.state IN ('useful', 'underused', 'stalled', 'idle', 'starting') AS is_held,
+        entry.state = 'unobserved' AS is_unobserved,
         sum(entry.gpu_ms) AS gpu_ms,
         sum(entry.energy_j) AS energy_j,
         COALESCE(sum(entry.gpu_ms) FILTER (WHERE entry.energy_j IS NOT NULL), 0) AS energy_ms
@@ -54,20 +42,20 @@ part AS MATERIALIZED (
         ON  entry.node_id = wanted.node_id
         AND entry.start >= wanted.start
         AND entry.start < wanted.until
-    JOIN costs_alike AS alike ON alike.gpu_id = entry.gpu_id
-    GROUP BY wanted.node_id, wanted.start, entry.start, alike.stands_for_id, entry.job_id, entry.state, entry.tier, is_busy_only
+    GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
 ),
 hour AS (
     SELECT
-        node_id,
-        start,
-        gpu_id,
-        cut,
-        sum(gpu_ms)::bigint AS capacity_ms,
-        COALESCE(sum(gpu_ms) FILTER (WHERE job_id IS NOT NULL OR state IN ('useful', 'underused', 'stalled', 'idle', 'starting')), 0)::bigint AS held_ms,
-        COALESCE(sum(gpu_ms) FILTER (WHERE state = 'unobserved'), 0)::bigint AS unobserved_ms
+        part.node_id,
+        part.start,
+        alike.stands_for_id AS gpu_id,
+        part.cut,
+        sum(part.gpu_ms)::bigint AS capacity_ms,
+        COALESCE(sum(part.gpu_ms) FILTER (WHERE part.is_held), 0)::bigint AS held_ms,
+        COALESCE(sum(part.gpu_ms) FILTER (WHERE part.is_unobserved), 0)::bigint AS unobserved_ms
     FROM part
-    GROUP BY node_id, start, gpu_id, cut
+    JOIN costs_alike AS alike ON alike.gpu_id = part.gpu_id
+    GROUP BY 1, 2, 3, 4
 ),
 hours AS (
     INSERT INTO costs_dayhours (node_id, start, gpu_id, cuts, capacity_ms, held_ms, unobserved_ms)
@@ -81,8 +69,20 @@ hours AS (
         array_agg(unobserved_ms ORDER BY cut)
     FROM hour
     GROUP BY node_id, start, gpu_id
+),
+span AS (
+    SELECT node_id, start, gpu_id, job_id, kind, sum(gpu_ms)::bigint AS gpu_ms, sum(energy_j) AS energy_j, sum(energy_ms)::bigint AS energy_ms
+    FROM part
+    GROUP BY node_id, start, gpu_id, job_id, kind
+),
+packed AS (
+    SELECT node_id, start, string_agg(costs_span(gpu_id, job_id, kind, gpu_ms, energy_j, energy_ms), ''::bytea) AS spans
+    FROM span
+    GROUP BY node_id, start
 )
-INSERT INTO costs_daysum (node_id, start, gpu_id, job_id, state, tier, is_busy_only, gpu_ms, energy_j, energy_ms)
-SELECT node_id, start, gpu_id, job_id, state, tier, is_busy_only, sum(gpu_ms), sum(energy_j), sum(energy_ms)
-FROM part
-GROUP BY node_id, start, gpu_id, job_id, state, tier, is_busy_only
+INSERT INTO costs_summedday (node_id, start, until, versions, alike, spans)
+SELECT wanted.node_id, wanted.start, wanted.until, wanted.versions, wanted.digest, COALESCE(packed.spans, '')
+FROM wanted
+LEFT JOIN packed USING (node_id, start)
+ON CONFLICT (node_id, start) DO UPDATE
+SET until = EXCLUDED.until, versions = EXCLUDED.versions, alike = EXCLUDED.alike, spans = EXCLUDED.spans

@@ -19,6 +19,8 @@ summed AS MATERIALIZED (
     SELECT current_sum.node_id, current_sum.start, current_sum.until
     FROM costs_current_sum AS current_sum
     JOIN calendar ON calendar.start = current_sum.start AND current_sum.until <= calendar."end"
+    JOIN (SELECT DISTINCT node_id, digest FROM costs_alike) AS alike
+        ON alike.node_id = current_sum.node_id AND alike.digest = current_sum.alike
 ),
 open_part AS MATERIALIZED (
     SELECT

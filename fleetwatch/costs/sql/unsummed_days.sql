@@ -4,10 +4,12 @@
 SELECT node.id AS node_id, day.start, day.until
 FROM inventory_node AS node
 CROSS JOIN unnest(%(day_starts)s::timestamptz[], %(day_untils)s::timestamptz[]) AS day (start, until)
+LEFT JOIN (SELECT DISTINCT node_id, digest FROM costs_alike) AS alike ON alike.node_id = node.id
 LEFT JOIN costs_current_sum AS current_sum
     ON  current_sum.node_id = node.id
     AND current_sum.start = day.start
     AND current_sum.until = day.until
+    AND current_sum.alike = alike.digest
 WHERE current_sum.node_id IS NULL
   AND EXISTS (
       SELECT FROM ledger_entry AS entry WHERE entry.node_id = node.id AND entry.start >= day.start AND entry.start < day.until

@@ -2,8 +2,9 @@
 
 import csv
 
+import msgspec
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
@@ -27,7 +28,7 @@ def chart(request: HttpRequest, name: str) -> HttpResponse:
         return _csv(found, name)
     if form == "table":
         return render(request, "dashboard/chart_table.html", period.context("", chart=found))
-    return JsonResponse(charts.as_json(found), json_dumps_params={"separators": (",", ":")})
+    return HttpResponse(msgspec.json.encode(charts.as_json(found)), content_type="application/json")
 
 
 def _csv(found: charts.Chart, name: str) -> HttpResponse:

@@ -75,9 +75,9 @@ def _lines(interval: Interval, group_by: str) -> tuple[list[Group], Rest, Totals
     if group_by == "job":
         jobs = costs.ranked(interval, "job", size=MAX_LINES)
         return jobs.groups, jobs.after, jobs.totals
-    lines = waste_by_cause(interval) if group_by == "cause" else costs.totals_by(interval, group_by)
-    left = lines[MAX_LINES:]
-    return lines, Rest(len(left), together([line.totals for line in left])), together([line.totals for line in lines])
+    found = waste_by_cause(interval) if group_by == "cause" else costs.breakdown(interval, group_by)
+    left = found.lines[MAX_LINES:]
+    return found.lines, Rest(len(left), together([line.totals for line in left])), found.totals
 
 
 @require_GET

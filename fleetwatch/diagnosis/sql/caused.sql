@@ -2,7 +2,7 @@
 -- In:  start, end (timestamptz, cuts of the ledger); days (the UTC days that the period touches); moments (moments.sql);
 --      by_job (a row per job and cause, else per cause), is_saving (only those that could save anything), by_owner (whether whose it was matters), is_current (only hours whose
 --      ledger did not change since they were diagnosed); what is looked at, NULL = all: node_id, gpu_model_id, has_gpu_model,
---      job_id, user_name, team_id, has_team, project, cost_centre ("" = none), is_named, cause.
+--      job_id, job_ids, user_name, team_id, has_team, project, cost_centre ("" = none), is_named, cause.
 -- Again: safe, it only reads.
 WITH calendar AS (
     SELECT
@@ -94,6 +94,7 @@ span AS MATERIALIZED (
     FROM part
     WHERE (%(node_id)s::bigint IS NULL OR part.node_id = %(node_id)s::bigint)
       AND (%(job_id)s::bigint IS NULL OR part.job_id = %(job_id)s::bigint)
+      AND (%(job_ids)s::bigint[] IS NULL OR part.job_id = ANY(%(job_ids)s::bigint[]))
       AND (%(cause)s::text IS NULL OR part.cause = %(cause)s::text)
     GROUP BY 1, 2, 3, 4
 )

@@ -1,0 +1,20 @@
+-- One row: a node on which the job or one of the GPUs has GPU time in the period.
+-- In:  start, end (timestamptz); job_id or NULL; gpu_ids or NULL.
+-- Again: safe, it only reads.
+SELECT node_id
+FROM ledger_entry
+WHERE job_id = %(job_id)s::bigint
+  AND start >= %(start)s::timestamptz
+  AND start < %(end)s::timestamptz
+UNION
+-- OFFSET 0: each GPU by the index on (gpu, start)
+SELECT there.node_id
+FROM unnest(%(gpu_ids)s::bigint[]) AS gpu (id)
+CROSS JOIN LATERAL (
+    SELECT DISTINCT node_id
+    FROM ledger_entry
+    WHERE gpu_id = gpu.id
+      AND start >= %(start)s::timestamptz
+      AND start < %(end)s::timestamptz
+    OFFSET 0
+) AS there
