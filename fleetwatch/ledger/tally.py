@@ -79,7 +79,7 @@ class Tally:
     def _joined(self) -> tuple[Ints, KindCodes, Ints]:
         """The pieces as one; they are joined once, when all are there."""
         if len(self.atom) > 1:
-            self.atom, self.kind, self.gpu_ms = ([np.concatenate(pieces)] for pieces in (self.atom, self.kind, self.gpu_ms))
+            self.atom, self.kind, self.gpu_ms = [np.concatenate(self.atom)], [np.concatenate(self.kind)], [np.concatenate(self.gpu_ms)]
         return self.atom[0], self.kind[0], self.gpu_ms[0]
 
 
