@@ -27,6 +27,7 @@ _PLACED = read_statement(_SQL / "placed.sql")
 _PROGRESS = read_statement(_SQL / "progress.sql")
 MAX_JOBS = 20
 LONGEST = timedelta(days=30)
+NEARLY_ALL = 0.95  # of the period's hours: the rest follows within minutes, and changes few sums
 # A fault ends its job: the holder is looked for in the hour in which it began, and ten minutes before.
 _HOLDERS = (
     "SELECT DISTINCT allocation.job_id FROM jobs_allocation AS allocation"
@@ -71,7 +72,8 @@ class Progress:
 
     @property
     def is_behind(self) -> bool:
-        return self.diagnosed < self.posted
+        """By more than what late data and the hour just over leave for the next minute."""
+        return self.share < NEARLY_ALL
 
     @property
     def share(self) -> float:
