@@ -62,7 +62,8 @@ def wrong_sums(interval: Interval) -> list[tuple[str, datetime, int]]:
     found = [wrong for day in cuts.days(interval, zone()) for wrong in _wrong_spans(day)]
     with connection.cursor() as cursor:
         cursor.execute(_WRONG_HOURS, {"start": interval.start, "end": interval.end})
-        return found + cursor.fetchall()
+        found += cursor.fetchall()
+    return found
 
 
 def _wrong_spans(day: Interval) -> list[tuple[str, datetime, int]]:

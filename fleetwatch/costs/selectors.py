@@ -256,7 +256,7 @@ def _lines(group_by: str, keys: Keys, ids: Collection[int]) -> dict[int, Line]:
         teams = _names("team", {owner.team_id for owner in owners if owner.team_id is not None})
         return nothing | {number: _line_of(group_by, owner, teams) for number, owner in enumerate(owners, 1)}
     if group_by == "user":
-        return nothing | {number: (user, user) if user else (NOBODY, "no user") for number, user in enumerate(keys.names, 1)}
+        return nothing | {number: (user, user) if user else (NOBODY, "no user") for number, user in enumerate(map(str, keys.names), 1)}
     return nothing | _names(group_by, [key for key in ids if key != NO_KEY])
 
 
