@@ -29,8 +29,8 @@ class Hour:
 
 def pack(hour: Hour) -> bytes:
     """The hour as bytes, without the figures that nobody read."""
-    is_read = ~np.isnan(hour.figures).all(axis=(1, 2))
-    names = [name for name, one in zip(hour.names, is_read.tolist(), strict=True) if one]
+    is_read = np.flatnonzero((~np.isnan(hour.figures)).any(axis=(1, 2)))
+    names = [hour.names[place] for place in is_read.tolist()]
     words = json.dumps([names, hour.told]).encode()
     block = hour.figures[is_read].astype("<f4").tobytes()
     head = np.array([len(words), *hour.figures.shape[1:]], dtype="<i4").tobytes()

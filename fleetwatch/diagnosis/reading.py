@@ -41,7 +41,7 @@ class Held:
         """The GPUs that some job held."""
         return [int(gpu) for gpu in np.unique(self.table["gpu_id"])]
 
-    def holders(self, gpu_ids: Sequence[int], start_ms: int, count: int) -> Ints:
+    def holders(self, gpu_ids: Sequence[int] | Ints, start_ms: int, count: int) -> Ints:
         """GPUs x cells: the job that holds it, 0 = none; of several any one."""
         held_by = np.zeros((len(gpu_ids), count), dtype=np.int64)
         row = np.searchsorted(np.asarray(gpu_ids, dtype=np.int64), self.table["gpu_id"])

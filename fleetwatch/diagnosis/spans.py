@@ -5,6 +5,7 @@ Of a day's jobs on a GPU each holds it for a part of the day: judged over the wh
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ class Part:
     rows: Ints
     columns: Ints
 
-    def put(self, into: NDArray[np.generic], values: NDArray[np.generic]) -> None:
+    def put(self, into: NDArray[Any], values: NDArray[Any]) -> None:
         """The part's values go to their place in an array of all lanes and cells."""
         into[self.rows[:, None], self.columns] = values
 
@@ -54,9 +55,9 @@ def _extents(lanes: Lanes) -> tuple[Ints, Ints]:
 
 def _taken(lanes: Lanes, rows: Ints, columns: Ints) -> Lanes:
     places = rows[:, None] * lanes.held.shape[1] + columns
-    known: dict[int, NDArray[np.generic]] = {}  # what nobody read is one array under many names: it stays one
+    known: dict[int, Any] = {}  # what nobody read is one array under many names: it stays one
 
-    def taken(values: NDArray[np.generic]) -> NDArray[np.generic]:
+    def taken(values: NDArray[Any]) -> Any:
         if id(values) not in known:
             known[id(values)] = np.take(values, places)
         return known[id(values)]

@@ -81,9 +81,6 @@ class HostFrame:
         return len(self.start_ms)
 
 
-_FRAME_INTS = ("gpu_id", "start_ms", "end_ms", "observed_ms", "boot_start_ms", "sequence")
-
-
 def read(node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None = None) -> Frame:
     """All windows of the node that overlap [start_ms, end_ms).
 
@@ -152,14 +149,16 @@ def of_nodes(
 
 def together(found: Sequence[Frame]) -> Frame:
     """The windows of several nodes, of the same columns, one node after the other."""
-    one = found[0]
-    return (
-        Frame(
-            *(np.concatenate([getattr(each, name) for each in found]) for name in _FRAME_INTS),
-            columns={name: np.concatenate([each.columns[name] for each in found]) for name in one.columns},
-        )
-        if len(found) > 1
-        else one
+    if len(found) == 1:
+        return found[0]
+    return Frame(
+        gpu_id=np.concatenate([one.gpu_id for one in found]),
+        start_ms=np.concatenate([one.start_ms for one in found]),
+        end_ms=np.concatenate([one.end_ms for one in found]),
+        observed_ms=np.concatenate([one.observed_ms for one in found]),
+        boot_start_ms=np.concatenate([one.boot_start_ms for one in found]),
+        sequence=np.concatenate([one.sequence for one in found]),
+        columns={name: np.concatenate([one.columns[name] for one in found]) for name in found[0].columns},
     )
 
 
