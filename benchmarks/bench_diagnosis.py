@@ -202,17 +202,18 @@ def _growing_hour() -> Iterator[int]:
     """How many cells of the newest hour the ledger knows, one more each time, as after posting five minutes more; then the hour is due."""
     from django.db import connection
 
-    from fleetwatch.ledger.models import HourCells
-    from fleetwatch.lib.intervals import from_ms, to_ms
-    from fleetwatch.telemetry import codec
+    from fleetwatch.inventory.models import Node
+    from fleetwatch.ledger import hour_cells
+    from fleetwatch.lib.intervals import to_ms
 
     start_ms = to_ms(bench_posting.START) + (bench_posting.HOURS - 1) * bench_posting.HOUR_MS
-    whole = {row.pk: codec.unpack(bytes(row.payload)) for row in HourCells.objects.filter(hour=from_ms(start_ms))}
+    end_ms = start_ms + bench_posting.HOUR_MS
+    whole = hour_cells.read(list(Node.objects.values_list("pk", flat=True)), start_ms, end_ms)
     for known in range(CELLS_PER_HOUR - LIVE_RUNS, CELLS_PER_HOUR + 1):
-        for pk, table in whole.items():
+        for node_id, table in whole.items():
             is_told = table["start_ms"] < start_ms + known * CELL_MS
-            payload = codec.pack({name: values[is_told] for name, values in table.items()})
-            HourCells.objects.filter(pk=pk).update(payload=payload)
+            told = {name: values[is_told] for name, values in table.items()}
+            hour_cells.write(node_id, told, [start_ms], start_ms=start_ms, end_ms=end_ms)
         with connection.cursor() as cursor:
             cursor.execute("UPDATE ledger_nodeday SET versions[24] = versions[24] + 1 WHERE day = %s", [bench_posting.START.date()])
         yield known
