@@ -59,7 +59,7 @@ class _Process(msgspec.Struct):
 
 
 def _texts(name: str, columns: Iterable[str]) -> type[msgspec.Struct]:
-    return msgspec.defstruct(name, [(column, Raw, _NOTHING) for column in columns])
+    return msgspec.defstruct(name, [(column, Raw, _NOTHING) for column in columns], gc=False)
 
 
 _BODY = msgspec.defstruct(
@@ -71,6 +71,7 @@ _BODY = msgspec.defstruct(
         ("host", _texts("_HOST", ("start_ms", *wire.HOST_COLUMNS)) | None, None),
         ("processes", Raw, _NOTHING),
     ],
+    gc=False,  # in no circle, and thousands at once: they would set the collector going over all that is loaded
 )
 _BODIES: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_BODY)
 _INTEGERS = msgspec.json.Decoder(list[int])
@@ -108,6 +109,16 @@ def host(bodies: Sequence[Body]) -> Table:
     bodies, counts = _counted(bodies, lambda body: body.said.host)
     says = [body.said.host for body in bodies]
     return _times(bodies, says, counts) | _floats(says, counts, wire.HOST_COLUMNS)
+
+
+def window_count(bodies: Iterable[Body]) -> int:
+    """Rows that `windows` gives of the batches."""
+    return sum(_length(body.said.windows.start_ms) for body in bodies)
+
+
+def host_count(bodies: Iterable[Body]) -> int:
+    """Rows that `host` gives of the batches."""
+    return sum(_length(body.said.host.start_ms) for body in bodies if body.said.host is not None)
 
 
 def _counted(bodies: Sequence[Body], part: Callable[[Body], Any]) -> tuple[list[Body], list[int]]:

@@ -1,6 +1,6 @@
 """Hot batches: found by their marks, decoded into tables."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from fleetwatch.lib import rows
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry import bodies
 from fleetwatch.telemetry.bodies import Row
-from fleetwatch.telemetry.tables import Table
+from fleetwatch.telemetry.tables import WINDOW_INTS, Table, without_empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,18 @@ def decode_each(groups: Iterable[Sequence[Row]], columns: Sequence[str] | None) 
     """One result for each group of batches; else as `decode`."""
     names = wire.WINDOW_COLUMNS if columns is None else [name for name in columns if name in wire.WINDOW_COLUMNS]
     opened = [[bodies.opened(row) for row in found] for found in groups]
-    gpu_ids = _gpu_ids(bodies.uuids(body for group in opened for body in group))
-    return [Decoded(bodies.windows(group, gpu_ids, names), bodies.host(group)) for group in opened]
+    every = [body for group in opened for body in group]
+    windows, host = bodies.windows(every, _gpu_ids(bodies.uuids(every)), names), bodies.host(every)
+    return list(map(Decoded, _parted(windows, map(bodies.window_count, opened)), _parted(host, map(bodies.host_count, opened))))
+
+
+def _parted(table: Table, counts: Iterable[int]) -> Iterator[Table]:
+    """The table's rows in portions of so many, one after the other; a column without a value in a portion is not in it."""
+    end = 0
+    for count in counts:
+        start, end = end, end + count
+        part = {name: values[start:end] for name, values in table.items()}
+        yield part if count == len(table["start_ms"]) else without_empty(part, WINDOW_INTS)
 
 
 def _fetch(keys: str, parameters: list[Any], *, ends_after_ms: int = 0) -> list[Row]:
