@@ -9,7 +9,7 @@ import gzip
 import json
 import math
 from dataclasses import dataclass, field, fields
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 VERSION = 1
 MAX_SPAN_MS = 6 * 3_600_000
@@ -98,6 +98,13 @@ class Batch:
         return max(self.windows["start_ms"]) + self.window_s * 1000 if self.windows["start_ms"] else None
 
 
+class Work(NamedTuple):
+    """What a batch says of jobs and of who holds which GPU, checked."""
+
+    jobs: List[Item]
+    allocations: List[Item]
+
+
 def encode(batch: Batch) -> bytes:
     """The batch as JSON, the same bytes for the same batch. Raises ValueError for NaN or infinity."""
     keys = {item.name: getattr(batch, item.name) for item in fields(batch)}
@@ -134,14 +141,20 @@ def parse(mapping: Any) -> Batch:
     _distinct("gpus", [gpu["uuid"] for gpu in gpus])
     windows = _windows(top.get("windows"), window_s=window_s, gpu_count=len(gpus))
     labels = _labels("node_labels", top.get("node_labels"))
-    return parse_rest(top, gpus=gpus, windows=windows, host=_host(top.get("host")), node_labels=labels)
+    work = parse_work(top, gpu_count=len(gpus))
+    return parse_rest(top, gpus=gpus, windows=windows, host=_host(top.get("host")), node_labels=labels, work=work)
 
 
-def parse_rest(top: Item, *, gpus: List[Item], windows: Columns, host: Columns, node_labels: Item) -> Batch:
-    """The batch in a decoded JSON object of which these parts, version and window_s were checked already. Raises WireError."""
+def parse_work(top: Item, *, gpu_count: int) -> Work:
+    """What a decoded JSON object says of jobs and of who holds which GPU. Raises WireError."""
     jobs = _items("jobs", top.get("jobs"), _job)
     _distinct("jobs", [job["key"] for job in jobs])
-    positions = {"gpu": len(gpus), "job": len(jobs)}
+    return Work(jobs, _items("allocations", top.get("allocations"), _allocation, {"gpu": gpu_count, "job": len(jobs)}))
+
+
+def parse_rest(top: Item, *, gpus: List[Item], windows: Columns, host: Columns, node_labels: Item, work: Work) -> Batch:
+    """The batch in a decoded JSON object of which these parts, version and window_s were checked already. Raises WireError."""
+    positions = {"gpu": len(gpus), "job": len(work.jobs)}
     return Batch(
         node=_text("node", top.get("node"), 253, required=True),
         boot_id=_text("boot_id", top.get("boot_id"), 128, required=True),
@@ -154,8 +167,8 @@ def parse_rest(top: Item, *, gpus: List[Item], windows: Columns, host: Columns, 
         node_labels=node_labels,
         sources=_items("sources", top.get("sources"), _source),
         host=host,
-        jobs=jobs,
-        allocations=_items("allocations", top.get("allocations"), _allocation, positions),
+        jobs=work.jobs,
+        allocations=work.allocations,
         processes=_items("processes", top.get("processes"), _process, positions),
         events=_items("events", top.get("events"), _event, positions),
     )

@@ -5,7 +5,7 @@ continuation (UnsteadyError) leaves the group, and the others are stored without
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
@@ -15,15 +15,22 @@ from django.db import Error, transaction
 from agent.wire import Batch
 from fleetwatch.ingest import tokens
 from fleetwatch.ingest.services import is_out_of_time, store_reports, touch_jobs_of_new_kind
-from fleetwatch.ingest.steady import Facts
+from fleetwatch.ingest.steady import Facts, Memory
 from fleetwatch.inventory import steady as inventory
-from fleetwatch.inventory.steady import Continued, UnsteadyError
+from fleetwatch.inventory.steady import Continued, Lived, UnsteadyError
 from fleetwatch.jobs import services as jobs
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.spans import Span, clip, difference
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry import services as telemetry
 from fleetwatch.telemetry.services import Appended
+
+
+@dataclass(slots=True)
+class Silence:
+    """The order of the newest batch after which it was known that no process is stored of the node's GPUs; None = not known."""
+
+    since: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,8 @@ class Known:
     living: frozenset[int]  # positions of the GPUs that are no parent of another: windows are expected of each
     first_ms: int  # where the capacity of the first of them begins
     since_ms: int  # and that of the last
+    memory: Memory = field(default_factory=Memory, compare=False)
+    silence: Silence = field(default_factory=Silence, compare=False)
 
 
 class Moment(NamedTuple):
@@ -68,6 +77,10 @@ class Arrived(NamedTuple):
     @property
     def node_id(self) -> int:
         return self.known.node_id
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return self.batch.boot_start_ms, self.batch.sequence
 
 
 def arrived(known: Known, batch: Batch, packed: bytes, received: Moment, *, is_use_due: bool) -> Arrived | None:
@@ -100,37 +113,52 @@ def store_together(group: Sequence[Arrived]) -> list[bool]:
 def _stored(group: list[Arrived]) -> set[int]:
     """The node ids of the batches that are stored."""
     try:
-        _store(group)
+        silent = _store(group)
     except UnsteadyError as error:
         rest = [one for one in group if one.node_id not in error.node_ids]
         return _stored(rest) if rest else set()
     except Error:
         return set()  # the long way says what is wrong
+    for one in group:
+        one.known.silence.since = one.order if one.node_id in silent else None
     return {one.node_id for one in group}
 
 
 @transaction.atomic
-def _store(group: Sequence[Arrived]) -> None:
+def _store(group: Sequence[Arrived]) -> set[int]:
+    """The node ids of the batches after which no process is stored of their GPUs."""
     lived = inventory.extend([_continued(one) for one in group])
     touched = {one.node_id: _touched(one, lived[one.node_id]) for one in group}
     _require(telemetry.append_new([_appended(one) for one in group], touched), group)
-    _store_reports(group, lived, touched)
+    silent = {one.node_id for one in group if _stays_silent(one, lived[one.node_id])}
+    silent |= _store_reports([one for one in group if one.node_id not in silent], lived, touched)
     if due := [one.known.token_id for one in group if one.is_use_due]:
         tokens.note_use(due, group[0].received.at)
+    return silent
 
 
-def _store_reports(group: Sequence[Arrived], lived: Mapping[int, Span], touched: Mapping[int, Span]) -> None:
-    """What the batches say of jobs; hours that newly asserted time touches are marked where the batch itself did not."""
+def _stays_silent(one: Arrived, lived: Lived) -> bool:
+    """Whether the batch says nothing of jobs but that there is no process, as was known since the node's batch before."""
+    batch = one.batch
+    return lived.former == one.known.silence.since and not (batch.jobs or batch.sources or batch.allocations or batch.processes)
+
+
+def _store_reports(group: Sequence[Arrived], lived: Mapping[int, Lived], touched: Mapping[int, Span]) -> set[int]:
+    """What the batches say of jobs; hours that newly asserted time touches are marked where the batch itself did not.
+
+    The ids of the nodes where no process is, nor was.
+    """
     reports = [jobs.Report(one.node_id, one.batch, one.known.gpu_ids, 0) for one in group if _speaks_of_jobs(one.batch)]
     if not reports:
-        return
-    stored, held = store_reports(reports)
+        return set()
+    stored, held, silent = store_reports(reports)
     known = {gpu_id: one.known for one in group for gpu_id in one.known.gpu_ids}
     for node_id, first_ms in {(known[gpu_id].node_id, known[gpu_id].first_ms) for gpu_id, _ in held}:
         spans = [span for gpu_id, span in held if known[gpu_id].node_id == node_id]
-        capacity = clip(spans, first_ms, lived[node_id][1])
+        capacity = clip(spans, first_ms, lived[node_id].is_ms)
         telemetry.touch_hours(node_id, difference(capacity, [touched[node_id]]), received_at=group[0].received.at)
     touch_jobs_of_new_kind(stored.values(), received_at=group[0].received.at)
+    return silent
 
 
 def _speaks_of_jobs(batch: Batch) -> bool:
@@ -150,10 +178,10 @@ def _continued(one: Arrived) -> Continued:
     )
 
 
-def _touched(one: Arrived, lived: Span) -> Span:
+def _touched(one: Arrived, lived: Lived) -> Span:
     """The batch's windows, and the time by which the node's life became longer: all its GPUs were capacity in it."""
     start_ms, end_ms = one.start_ms, one.end_ms
-    was_ms, is_ms = lived
+    was_ms, is_ms = lived.was_ms, lived.is_ms
     if was_ms >= is_ms:
         return (start_ms, end_ms)
     return (max(min(start_ms, was_ms), one.received.final_ms), max(end_ms, is_ms))

@@ -36,7 +36,7 @@ PATH = "/api/v1/batches"
 MAX_GROUP = 64
 # Bytes of a body as sent; a minute of eight GPUs is 3 kB. What is larger (the rest of an outage) keeps no group waiting.
 MAX_PACKED = 262_144
-# Nodes that a process remembers, about 5 kB each; a process that meets more begins anew.
+# Nodes that a process remembers, about 5 kB each, 15 kB with jobs; a process that meets more begins anew.
 MAX_KNOWN = 20_000
 
 
@@ -125,7 +125,7 @@ def _store(group: Sequence[Offered]) -> list[int]:
 def _arrived(offered: Offered, received: Moment) -> Arrived | None:
     """The batch, when it is valid and only continues."""
     try:
-        batch = steady.read(expand(offered.packed, "gzip"), offered.known.facts)
+        batch = steady.read(expand(offered.packed, "gzip"), offered.known.facts, offered.known.memory)
     except (TooLargeError, WireError):
         return None
     if batch is None:

@@ -76,7 +76,7 @@ def _store_facts(node: Node, batch: Batch, *, offset_ms: int, received_at: datet
     registered = _register(node, batch, offset_ms=offset_ms, received_at=received_at)
     gpus = registered.gpus
     reports = [jobs.Report(node.pk, batch, [gpus[place].pk for place in range(len(gpus))], offset_ms)]
-    stored_jobs, held = store_reports(reports)
+    stored_jobs, held, _ = store_reports(reports)
     if batch.events:
         telemetry.store_events(node, batch, gpus, offset_ms=offset_ms)
     touched = [*registered.grown, *_batch_extent(batch, offset_ms=offset_ms)]
@@ -88,13 +88,12 @@ def _store_facts(node: Node, batch: Batch, *, offset_ms: int, received_at: datet
     touch_jobs_of_new_kind(stored_jobs.values(), received_at=received_at)
 
 
-def store_reports(reports: Sequence[jobs.Report]) -> tuple[dict[str, jobs.StoredJob], set[tuple[int, Span]]]:
-    """The batches' jobs by key, and the (GPU id, time) that was not asserted before."""
+def store_reports(reports: Sequence[jobs.Report]) -> tuple[dict[str, jobs.StoredJob], set[tuple[int, Span]], set[int]]:
+    """The batches' jobs by key, the (GPU id, time) that was not asserted before, and the ids of nodes where no process is, nor was."""
     stored = jobs.store_jobs(reports)
     held = jobs.assert_allocations(reports, stored)
     jobs.assert_sources(reports)
-    jobs.store_processes(reports, stored)
-    return stored, held
+    return stored, held, jobs.store_processes(reports, stored)
 
 
 def _register(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime) -> inventory.Registered:

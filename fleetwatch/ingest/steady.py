@@ -5,7 +5,8 @@ that `parse` refuses, and knows nothing of how to refuse: for whatever it does n
 recognise it answers None, and the batch goes the long way. Windows and host samples,
 nearly all of a batch, are checked while they are decoded, within limits taken from
 the wire; facts that are byte for byte the known ones were checked when they were
-learned; the rest is given to `parse_rest`.
+learned, jobs and who holds which GPU when the sender last said the same; the rest is
+given to `parse_rest`.
 """
 
 import math
@@ -17,8 +18,9 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from agent import wire
-from agent.wire import Batch
+from agent.wire import Batch, Work
 
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 # One step below what the wire takes: above it a whole number may become a float that is smaller than itself.
 _MOST = math.nextafter(wire.MAX_AMOUNT, 0)
 
@@ -39,6 +41,22 @@ class Facts:
         return b"%d\n%d\n%b\n%b" % (token_id, self.window_s, self.gpus, self.labels)
 
 
+class Memory:
+    """What a sender's last batch said of jobs and of who holds which GPU, and as what it was read."""
+
+    def __init__(self) -> None:
+        self._said: tuple[bytes, ...] | None = None
+        self._work: Work | None = None
+
+    def work(self, given: Any, gpu_count: int) -> Work:
+        """What the batch says of them; read anew when it does not repeat the last one's bytes. Raises WireError, MsgspecError."""
+        said = bytes(given.jobs), bytes(given.allocations)
+        if self._work is None or self._said != said:
+            jobs, allocations = map(msgspec.json.decode, said)
+            self._said, self._work = said, wire.parse_work({"jobs": jobs, "allocations": allocations}, gpu_count=gpu_count)
+        return self._work
+
+
 def facts(body: bytes) -> Facts | None:
     """The facts in the JSON of a batch that was accepted; None when batches like it can't be read the short way."""
     given = _decoded(body)
@@ -48,9 +66,10 @@ def facts(body: bytes) -> Facts | None:
     return Facts(given.node, given.boot_id, given.window_s, bytes(given.gpus), bytes(given.node_labels), uuids)
 
 
-def read(body: bytes, known: Facts) -> Batch | None:
+def read(body: bytes, known: Facts, memory: Memory) -> Batch | None:
     """The batch, when it repeats the known facts and is valid; None when it has to go the long way.
 
+    `memory` is of batches with these facts; what comes of it is shared and stays as it is.
     Of `gpus` it holds the UUIDs, of `windows` the whole numbers and process_count; there are no labels in it.
     """
     given = _decoded(body)
@@ -59,15 +78,16 @@ def read(body: bytes, known: Facts) -> Batch | None:
     gpus = [{"uuid": uuid} for uuid in known.uuids]
     windows, host = _whole_numbers(given.windows), _host_starts(given.host)
     try:
-        return wire.parse_rest(msgspec.structs.asdict(given), gpus=gpus, windows=windows, host=host, node_labels={})
-    except wire.WireError:
+        work = memory.work(given, len(gpus))
+        return wire.parse_rest(msgspec.structs.asdict(given), gpus=gpus, windows=windows, host=host, node_labels={}, work=work)
+    except (wire.WireError, *_UNREADABLE):
         return None
 
 
 def _decoded(body: bytes) -> Any:
     try:
         return _DECODER.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except _UNREADABLE:
         return None
 
 
@@ -144,7 +164,8 @@ _DECODER: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder(
         [
             ("version", int), ("node", str), ("boot_id", str), ("boot_start_ms", int), ("sequence", int), ("window_s", int),
             ("gpus", Raw), ("windows", _WINDOWS), ("node_labels", Raw, Raw(b"")), ("host", _HOST | None, None),
-            *((name, Any, None) for name in ("agent", "sources", "jobs", "allocations", "processes", "events")),
+            *((name, Any, None) for name in ("agent", "sources", "processes", "events")),
+            *((name, Raw, Raw(b"null")) for name in ("jobs", "allocations")),
         ],
         forbid_unknown_fields=True,
     )

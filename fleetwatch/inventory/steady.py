@@ -17,7 +17,6 @@ from django.db.models import F, QuerySet
 
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.lib.batched import integers, run
-from fleetwatch.lib.spans import Span
 from fleetwatch.lib.sql import read_statement
 
 SQL = Path(__file__).parent / "sql"
@@ -51,6 +50,14 @@ class Continued(NamedTuple):
     newest_ms: int  # of windows and host samples
     received_at: datetime
     agent: str  # JSON
+
+
+class Lived(NamedTuple):
+    """How a node lives on by a batch."""
+
+    was_ms: int  # last_ms before
+    is_ms: int  # and after
+    former: tuple[int, int]  # (boot start, sequence) of the newest batch before
 
 
 def remember(node_id: int, uuids: Sequence[str], said: bytes, *, order: list[int]) -> Remembered | None:
@@ -100,15 +107,15 @@ def settled(rows: QuerySet[GPU]) -> QuerySet[GPU]:
     return rows.exclude(node__windows_ms__isnull=False, facts_order=F("node__continued_order"))
 
 
-def extend(batches: Sequence[Continued]) -> dict[int, Span]:
-    """By node id its last_ms before and after: the nodes, locked until the transaction ends, and their GPUs live on.
+def extend(batches: Sequence[Continued]) -> dict[int, Lived]:
+    """By node id: the nodes, locked until the transaction ends, and their GPUs live on.
 
     At most one batch of a node. Raises UnsteadyError; the caller then undoes the transaction.
     """
-    spans = {node_id: (was_ms, is_ms) for node_id, was_ms, is_ms in run(EXTEND_STEADY, _columns(batches))}
-    if unsteady := {one.node_id for one in batches} - spans.keys():
+    lived = {node_id: Lived(was_ms, is_ms, tuple(former)) for node_id, was_ms, is_ms, *former in run(EXTEND_STEADY, _columns(batches))}
+    if unsteady := {one.node_id for one in batches} - lived.keys():
         raise UnsteadyError(unsteady)
-    return spans
+    return lived
 
 
 def _columns(batches: Sequence[Continued]) -> dict[str, object]:

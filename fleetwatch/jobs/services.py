@@ -226,20 +226,27 @@ def _source_rows(report: Report) -> list[tuple[int, str, bool, str]]:
     return [(report.node_id, kind, ok, extent) for kind, ok in said]
 
 
-def store_processes(reports: Sequence[Report], jobs: Mapping[str, StoredJob]) -> None:
-    """Replaces the processes last seen on the batches' GPUs; an older batch, or one that read none, changes nothing."""
+def store_processes(reports: Sequence[Report], jobs: Mapping[str, StoredJob]) -> set[int]:
+    """Replaces the processes last seen on the batches' GPUs; an older batch, or one that read none, changes nothing.
+
+    The ids of the nodes whose batches read that there is none, where none was seen before either.
+    """
     readers = [report for report in reports if _has_read_processes(report.batch) and report.batch.windows["start_ms"]]
     if not readers:
-        return
+        return set()
     stored = _stored_processes([gpu_id for report in readers for gpu_id in report.gpu_ids])
     same: list[tuple[int, int, str, int | None]] = []
+    quiet = set()
     for report in readers:
         there = {identity: row for gpu_id in report.gpu_ids if gpu_id in stored for identity, row in stored[gpu_id].items()}
         if there or report.batch.processes:
             same += _same_processes(there, report, jobs)
+        else:
+            quiet.add(report.node_id)
     if same:
         pks, seen, states, memory = zip(*same, strict=True)
         run(REFRESH_PROCESSES, {"pks": integers(pks), "seen": integers(seen), "states": list(states), "memory": integers(memory)})
+    return quiet
 
 
 def _has_read_processes(batch: Batch) -> bool:

@@ -113,6 +113,24 @@ def test_processes_share_what_they_learned_of_the_same_facts(client):
     assert (client.short, other.short) == (2, 2)
 
 
+def test_a_process_that_another_web_process_stored_goes_when_the_next_batch_has_none(client):
+    bearer, other = token(), DoorClient()
+    process = {"gpu": 0, "pid": 7, "name": "python"}
+    for number, door_used in enumerate((client, other, client, client)):
+        mapping = step(number)
+        mapping["windows"]["process_count"] = [0] * 6
+        post(door_used, mapping, bearer=bearer)
+    post(other, step(4, processes=[process]), bearer=bearer)
+    assert GPUProcess.objects.count() == 1
+
+    gone = step(5)
+    gone["windows"]["process_count"] = [0] * 6
+    post(client, gone, bearer=bearer)
+
+    assert GPUProcess.objects.count() == 0
+    assert (client.short, other.short) == (3, 1)
+
+
 def test_a_revoked_token_is_refused_at_once_also_where_it_was_known(client):
     bearer, other = token(), token()
     post(client, step(0), bearer=bearer)

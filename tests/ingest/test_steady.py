@@ -72,10 +72,10 @@ def mutated(draw):
 @pytest.mark.parametrize("seed", range(40))
 def test_what_the_short_way_accepts_is_valid_and_the_same(seed):
     draw = random.Random(seed)
-    read = 0
+    read, memory = 0, steady.Memory()
     for _ in range(150):
         body = encoded(mutated(draw))
-        short = steady.read(body, FACTS)
+        short = steady.read(body, FACTS, memory)
         if short is None:
             continue
         read += 1
@@ -117,7 +117,7 @@ def columns(**changed):
 def test_a_column_is_read_within_the_limits_of_the_wire(name, value, is_read):
     body = columns(**{name: [value] * 6})
 
-    assert (steady.read(body, FACTS) is not None) == is_read
+    assert (steady.read(body, FACTS, steady.Memory()) is not None) == is_read
 
 
 @pytest.mark.parametrize(
@@ -134,18 +134,38 @@ def test_a_column_is_read_within_the_limits_of_the_wire(name, value, is_read):
     ],
 )
 def test_columns_that_do_not_fit_together_go_the_long_way(changed):
-    assert steady.read(columns(**changed), FACTS) is None
+    assert steady.read(columns(**changed), FACTS, steady.Memory()) is None
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"[" * 100_000, b'{"node":"\xff"}'])
 def test_what_is_no_batch_goes_the_long_way(body):
-    assert steady.read(body, FACTS) is None
+    assert steady.read(body, FACTS, steady.Memory()) is None
     assert steady.facts(body) is None
 
 
 def test_a_host_that_says_nothing_is_none():
-    assert steady.read(encoded(whole() | {"host": {}}), FACTS).host == {}
-    assert steady.read(encoded(whole() | {"host": {"cpu_ratio": None}}), FACTS) is None
+    assert steady.read(encoded(whole() | {"host": {}}), FACTS, steady.Memory()).host == {}
+    assert steady.read(encoded(whole() | {"host": {"cpu_ratio": None}}), FACTS, steady.Memory()) is None
+
+
+def test_jobs_and_holders_are_read_once_while_the_same_is_said():
+    memory = steady.Memory()
+    first = steady.read(encoded(whole()), FACTS, memory)
+    again = steady.read(encoded(whole() | {"sequence": 2}), FACTS, memory)
+    changed = steady.read(encoded(whole() | {"jobs": [job(state="DONE")]}), FACTS, memory)
+    without = steady.read(encoded(whole() | {"jobs": None, "allocations": [], "processes": None}), FACTS, memory)
+
+    assert again.jobs is first.jobs
+    assert again.allocations is first.allocations
+    assert changed.jobs[0]["state"] == "DONE"
+    assert (without.jobs, without.allocations, without.processes) == ([], [], [])
+
+
+def test_what_does_not_fit_is_refused_however_often_it_is_said():
+    memory, wrong = steady.Memory(), encoded(whole() | {"jobs": []})
+    assert steady.read(encoded(whole()), FACTS, memory) is not None
+
+    assert [steady.read(wrong, FACTS, memory) for _ in range(2)] == [None, None]
 
 
 def test_the_same_facts_of_another_token_are_others():

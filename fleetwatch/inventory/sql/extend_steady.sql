@@ -1,4 +1,4 @@
--- One row per given node whose newest facts have the given digest: its last_ms before and after.
+-- One row per given node whose newest facts have the given digest: its last_ms before and after, and the order of its newest batch before.
 -- In:  nodes, digests, boot_starts, sequences, windows, newest, received, agents (one batch per node, by position).
 -- Again: a batch that is not newer than all before it finds no row. Nodes are locked in order of id until the transaction ends.
 WITH locked AS (
@@ -22,4 +22,4 @@ SET last_ms = GREATEST(node.last_ms, locked.newest_ms),
     clock_offset_ms = 0
 FROM locked
 WHERE node.id = locked.node_id
-RETURNING node.id, old.last_ms AS was_ms, new.last_ms AS is_ms
+RETURNING node.id, old.last_ms AS was_ms, new.last_ms AS is_ms, (old.facts_order ->> 0)::bigint AS boot_start_ms, (old.facts_order ->> 1)::bigint AS sequence
