@@ -79,8 +79,9 @@ class FindingRow(Schema):
 
 class FindingPage(schemas.Period):
     """Findings of jobs with time in the period, most recoverable dollars first; those of nodes and of queues in `places`, on every page
-    alike (none where a job, user, team or the like is asked for). `potential` sums those that are open or snoozed, `accepted` those that somebody accepted: kept
-    apart, and never more than what was wasted. `capacity`: GPUs that could not work, or were free while jobs waited."""
+    alike (none where a job, user, team or the like is asked for). `potential` sums those that are open or snoozed, `accepted` those
+    that somebody accepted: kept apart, and never more than what was wasted. `capacity`: GPUs that could not work, or were free while
+    jobs waited."""
 
     potential: Savings
     accepted: Savings
