@@ -20,6 +20,7 @@ from fleetwatch.diagnosis import advice, deciding, evidence, places, recurring, 
 from fleetwatch.diagnosis.caused import Caused, Saving, total
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.deciding import Decision, DecisionError
+from fleetwatch.diagnosis.listed import Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.diagnosis.subjects import OF_CAPACITY
@@ -178,14 +179,12 @@ def findings(request: HttpRequest, period: Query[schemas.PeriodQuery], which: Qu
     of_place = scope == Scope(node=scope.node)
     of_places = places.findings(wanted.interval, now=timezone.now(), cause=which.cause, node=scope.node) if of_place else []
     if which.assignee is not None:
-        every, of_places = (selectors.assigned(several, which.assignee) for several in (every, of_places))
-    both = [*every, *(line for line in of_places if line.finding.cause not in OF_CAPACITY)]
-    lines = [line for line in every if which.status is None or line.status == which.status]
-    page, following = wanted.page(lines, paging.limit)
+        every, of_places = every.assigned(which.assignee), places.assigned(of_places, which.assignee)
+    page, following = wanted.page(every if which.status is None else every.of_status(which.status), paging.limit)
     rows = [finding_row(line) for line in selectors.with_jobs(page, before=wanted.interval.end)]
     sums = {
-        "potential": savings(total(line.caused for line in both if line.status in ("open", "snoozed"))),
-        "accepted": savings(total(line.caused for line in both if line.status == "accepted")),
+        "potential": savings(places.saving(every, of_places, "open", "snoozed")),
+        "accepted": savings(places.saving(every, of_places, "accepted")),
         "capacity": savings(total(line.caused for line in of_places if line.finding.cause in OF_CAPACITY and line.status in UNDECIDED)),
         "places": [finding_row(line) for line in of_places if which.status is None or line.status == which.status],
     }
@@ -274,7 +273,7 @@ def _evidence(seen: evidence.Evidence) -> Answer:
     }
 
 
-def finding_row(line: selectors.Line) -> Answer:
+def finding_row(line: Line) -> Answer:
     """The finding as a row of the list."""
     found, job, caused = line.finding, line.finding.job, line.caused
     return {

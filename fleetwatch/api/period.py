@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.selectors import covered
+from fleetwatch.diagnosis.listed import Findings
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval, from_ms
 
@@ -43,7 +44,7 @@ class Asked:
         whole = covered(self.interval)
         return {"from": self.interval.start, "to": self.interval.end, "covered_from": whole.start, "covered_to": whole.end}
 
-    def page(self, rows: Sequence[Any] | QuerySet[Any], limit: int) -> tuple[list[Any], str | None]:
+    def page(self, rows: Sequence[Any] | QuerySet[Any] | Findings, limit: int) -> tuple[list[Any], str | None]:
         """The rows of this page, and the next page's cursor (None: this is the last)."""
         found = list(rows[self.offset : self.offset + limit + 1])
         return found[:limit], self.following(limit, more=len(found) > limit)

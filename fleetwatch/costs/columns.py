@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,13 @@ from fleetwatch.costs.cells import Cell
 from fleetwatch.costs.spans import Bools, Floats, Ints, numbered, sums
 
 NO_KEY = 0  # the group of what no job held, and of GPUs of no known model: ids begin with 1
+
+
+class Price(NamedTuple):
+    """Dollars of a GPU-hour, and whether they are a shipped list price; None = no rate held."""
+
+    usd_per_gpu_hour: Decimal | None
+    is_example: bool | None
 
 
 class Owner(NamedTuple):

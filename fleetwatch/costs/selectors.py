@@ -19,8 +19,9 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import columns, cuts, pricing, ranking
 from fleetwatch.costs.cells import Cell, summed
 from fleetwatch.costs.columns import NO_KEY, Columns, Keys, Owner
+from fleetwatch.costs.laid import OWNERS
 from fleetwatch.costs.ranking import Place, Ranked, Wasters
-from fleetwatch.costs.reading import OWNERS, read
+from fleetwatch.costs.reading import read
 from fleetwatch.costs.totals import (
     EVERYTHING,
     NOBODY,

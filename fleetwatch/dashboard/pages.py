@@ -1,21 +1,16 @@
-"""Keyset pages over sorted lines and over ranked ones: the next page starts after the last line shown, whatever came in between. Pure."""
+"""Keyset pages over ranked lines: the next page starts after the place of the last line shown, whatever came in between. Pure."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
-from typing import Generic, TypeVar
 
 from fleetwatch.costs.ranking import Place, Ranked
-
-Line = TypeVar("Line")
-Value = Decimal | int
+from fleetwatch.diagnosis.listed import Findings, Line
 
 MAX_NUMBER = 2**63
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[Line]):
-    """Lines of one page; `after` makes the next one and is "" on the last."""
+class Page:
+    """Findings of one page; `after` makes the next one and is "" on the last."""
 
     rows: list[Line]
     after: str
@@ -23,14 +18,13 @@ class Page(Generic[Line]):
     is_first: bool
 
 
-def page_of(lines: Sequence[Line], *, value: Callable[[Line], Value], key: Callable[[Line], str], after: str, size: int) -> Page[Line]:
-    """The page of the lines (largest value first, then by key) that starts after the cursor; a bad cursor is the start."""
-    ordered = sorted(lines, key=lambda line: (-value(line), key(line)))
-    cursor = _read(after)
-    rest = [line for line in ordered if (-value(line), key(line)) > cursor] if cursor else ordered
-    rows = rest[:size]
-    more = f"{value(rows[-1])}~{key(rows[-1])}" if len(rest) > size else ""
-    return Page(rows, more, len(ordered), cursor is None)
+def page_of(found: Findings, *, after: str, size: int) -> Page:
+    """The page of the findings that starts after the cursor; a bad cursor is the start."""
+    place = _numbers(after)
+    start = found.up_to((place[0], place[1], place[2])) if len(place) == 3 else 0
+    end = start + size
+    more = "~".join(map(str, found.place(end - 1))) if end < len(found) else ""
+    return Page(found[start:end], more, len(found), len(place) != 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +44,14 @@ def pager(page: Ranked, *, is_first: bool) -> Pager:
 
 def read_place(after: str) -> Place | None:
     """The place after which a page of ranked lines starts; None for the first page, and for what is no cursor of ours."""
-    value, _, key = after.partition("~")
+    place = _numbers(after)
+    return (place[0], place[1]) if len(place) == 2 else None
+
+
+def _numbers(after: str) -> list[int]:
+    """The numbers of a cursor; none of what is no cursor of ours."""
     try:
-        place = (int(value), int(key))
+        numbers = [int(part) for part in after.split("~")]
     except ValueError:
-        return None
-    return place if all(abs(number) < MAX_NUMBER for number in place) else None
-
-
-def _read(after: str) -> tuple[Decimal, str] | None:
-    value, separator, key = after.partition("~")
-    try:
-        return (-Decimal(value), key) if separator else None
-    except InvalidOperation:
-        return None
+        return []
+    return numbers if all(abs(number) < MAX_NUMBER for number in numbers) else []

@@ -13,9 +13,9 @@ from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis import advice, evidence, places, selectors
 from fleetwatch.diagnosis.caused import Saving, total
 from fleetwatch.diagnosis.causes import BY_CODE, Cause
+from fleetwatch.diagnosis.listed import Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES
-from fleetwatch.diagnosis.selectors import Line
 from fleetwatch.diagnosis.subjects import OF_CAPACITY, THROTTLED
 from fleetwatch.diagnosis.verdicts import GPU_FAULT
 from fleetwatch.lib.intervals import HOUR_MS
@@ -51,11 +51,6 @@ def row(line: Line) -> PlaceRow:
     cause = BY_CODE[line.finding.cause]
     is_range = line.finding.cause not in OF_CAPACITY or bool(line.finding.cluster)
     return PlaceRow(line, cause, CONFIDENCES[line.caused.confidence], WORTH.get(cause.code, ""), is_range)
-
-
-def wasted(lines: Sequence[Line]) -> list[Line]:
-    """Those whose time is a part of what was wasted: their savings add up with jobs'."""
-    return [line for line in lines if line.finding.cause not in OF_CAPACITY]
 
 
 def capacity(lines: Sequence[Line]) -> Saving:

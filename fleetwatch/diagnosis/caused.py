@@ -121,6 +121,17 @@ def total(several: Iterable[Caused]) -> Saving:
     return Saving(low_ms, high_ms, pricing.divided(low_usd_ms), pricing.divided(high_usd_ms))
 
 
+def together(several: Iterable[Saving]) -> Saving:
+    """The sum of savings of different time."""
+    each = list(several)
+    return Saving(
+        sum(one.low_ms for one in each),
+        sum(one.high_ms for one in each),
+        sum((one.low_usd for one in each), ZERO),
+        sum((one.high_usd for one in each), ZERO),
+    )
+
+
 def rest(whole: Totals, parts: list[Totals]) -> Totals:
     """What of the whole no part has. Its dollars are what is left, so that all lines sum to the whole."""
     return Totals(

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from django.db import connection
 
+from fleetwatch.diagnosis import sums
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 
 _SQL = Path(__file__).parent / "sql"
 _UNEXPLAINED = read_statement(_SQL / "unexplained.sql")
-_WRONG_DAYS = read_statement(_SQL / "wrong_cause_days.sql")
 
 
 def faults(interval: Interval) -> Iterator[str]:
@@ -23,6 +23,5 @@ def faults(interval: Interval) -> Iterator[str]:
                 yield f"causes sum to idle, stalled and underused: {name} at {hour.astimezone(UTC):%Y-%m-%d %H:%M} is {off_ms} ms off"
             if saves_too_much:
                 yield f"no saving exceeds what was wasted: {name} at {hour.astimezone(UTC):%Y-%m-%d %H:%M} saves more"
-        cursor.execute(_WRONG_DAYS, {"start": interval.start.astimezone(UTC).date(), "end": interval.end.astimezone(UTC).date()})
-        for name, day, lines in cursor.fetchall():
-            yield f"sums of causes are those of their hours: {name} on {day} differs in {lines} lines"
+    for name, day, lines in sums.wrong_days(interval):
+        yield f"sums of causes are those of their hours: {name} on {day} differs in {lines} lines"

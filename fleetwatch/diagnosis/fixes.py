@@ -8,7 +8,7 @@ from pathlib import Path
 from django.db import connection
 
 from fleetwatch.costs import pricing
-from fleetwatch.diagnosis.caused import ZERO, Saving
+from fleetwatch.diagnosis.caused import ZERO, Saving, together
 from fleetwatch.diagnosis.models import Fix
 from fleetwatch.diagnosis.realised import Outcome
 from fleetwatch.lib.intervals import Interval
@@ -44,13 +44,7 @@ def top_fixes(interval: Interval) -> list[Realised]:
 
 def realised(several: Sequence[Realised]) -> Saving:
     """What they saved in sum: kept apart from what is potential and what is accepted."""
-    each = [one.saving for one in several]
-    return Saving(
-        sum(one.low_ms for one in each),
-        sum(one.high_ms for one in each),
-        sum((one.low_usd for one in each), ZERO),
-        sum((one.high_usd for one in each), ZERO),
-    )
+    return together(one.saving for one in several)
 
 
 def _rank(one: Realised) -> tuple[bool, Decimal, int, float, int]:

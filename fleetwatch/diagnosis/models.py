@@ -20,13 +20,14 @@ class NodeCells(models.Model):
 
 
 class DiagnosedDay(models.Model):
-    """Of which versions of a node's hours (ledger.NodeDay) the causes speak: others are due."""
+    """Of which versions of a node's hours (ledger.NodeDay) the causes speak: others are due. And what they sum to (sums.py)."""
 
     node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+")
     day = models.DateField()
     versions = ArrayField(models.BigIntegerField(), size=HOURS)
-    is_summed = models.BooleanField(default=False, db_default=False, help_text="whether its CauseDays say what its CauseEntries say")
-    alike = models.CharField(max_length=32, blank=True, default="", db_default="", help_text="digest of the GPUs that were summed as one")
+    is_summed = models.BooleanField(default=False, db_default=False, help_text="whether its spans say what its CauseEntries say")
+    causes = models.TextField(blank=True, default="", db_default="", help_text="what numbers in spans stand for, from 1 on, with commas")
+    spans = models.BinaryField(default=b"", db_default=b"", help_text="of each GPU, job and cause, as columns.py reads them")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["node", "day"], name="one_diagnosed_row_per_node_and_day")]
@@ -65,29 +66,6 @@ class CauseEntry(models.Model):
             models.Index(fields=["job", "cause", "start"], name="cause_by_job"),
         ]
         constraints = [models.CheckConstraint(condition=Q(low_ms__gte=0, low_ms__lte=F("high_ms")), name="savings_are_an_interval")]
-
-
-class CauseDay(models.Model):
-    """CauseEntries of one job and cause summed over a UTC day and GPUs of one price: what a month of findings is read from (sums.py)."""
-
-    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False)
-    gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, related_name="+", help_text="stands for all of its price")
-    day = models.DateField()
-    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="+")
-    cause = models.CharField(max_length=32)
-    confidence = models.PositiveSmallIntegerField()
-    held_ms = models.BigIntegerField()
-    idle_certain_ms = models.BigIntegerField()
-    idle_probable_ms = models.BigIntegerField()
-    stalled_probable_ms = models.BigIntegerField()
-    stalled_potential_ms = models.BigIntegerField()
-    underused_ms = models.BigIntegerField()
-    low_ms = models.BigIntegerField()
-    high_ms = models.BigIntegerField()
-
-    class Meta:
-        # read by: findings and sums by cause over a period (caused.sql)
-        indexes = [models.Index(fields=["node", "day"], name="cause_day_by_node")]
 
 
 class CapacityEntry(models.Model):

@@ -12,9 +12,9 @@ from django.db.models import Count, Min, QuerySet, Sum
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import cuts
 from fleetwatch.diagnosis import advice
-from fleetwatch.diagnosis.caused import ZERO, Caused, nothing
+from fleetwatch.diagnosis.caused import ZERO, Caused, Saving, nothing, together, total
+from fleetwatch.diagnosis.listed import Findings, Line, status, user_id
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
-from fleetwatch.diagnosis.selectors import Line, rank, status
 from fleetwatch.diagnosis.subjects import OF_CAPACITY, THROTTLED
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Allocation, Job
@@ -91,7 +91,19 @@ def findings(interval: Interval, *, now: datetime, cause: str | None = None, nod
     if not by_id:
         return []
     lines = [Line(by_id[pk], one, status(by_id[pk], now), gpus) for pk, gpus, one in _placed(interval, by_id)]
-    return sorted(lines, key=lambda line: (*rank(line)[:2], -line.caused.held_ms, line.finding.pk))
+    return sorted(lines, key=lambda line: (-line.caused.worth, -line.caused.high_ms, -line.caused.held_ms, line.finding.pk))
+
+
+def assigned(lines: Iterable[Line], name: str) -> list[Line]:
+    """Those given to the user of that name; "" = to nobody."""
+    owner = user_id(name)
+    return [line for line in lines if line.finding.assignee_id == owner and (owner is not None or not name)]
+
+
+def saving(of_jobs: Findings, of_places: Iterable[Line], *statuses: str) -> Saving:
+    """What findings that stand so could save: of places those whose time is a part of what was wasted, as jobs' is."""
+    wasted = [line.caused for line in of_places if line.finding.cause not in OF_CAPACITY and line.status in statuses]
+    return together([of_jobs.of_status(*statuses).saving(), total(wasted)])
 
 
 def line_of(finding: Finding, interval: Interval, *, now: datetime) -> Line:

@@ -6,14 +6,11 @@ Figures are sums of causes over the cuts of the ledger that the interval touches
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from datetime import datetime
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Any
 
-from django.db import connection
 from django.db.models import Count, F, Max, Sum
 
 from fleetwatch.accounts.models import User
@@ -21,17 +18,19 @@ from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import cuts
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.attribution import into_teams
-from fleetwatch.costs.scopes import limits_of
 from fleetwatch.costs.selectors import Breakdown
 from fleetwatch.costs.totals import EVERYTHING, UNALLOCATED, Group, Scope
-from fleetwatch.diagnosis.caused import WASTE, ZERO, Caused, Saving, nothing, rest, total
+from fleetwatch.diagnosis import columns, taken
+from fleetwatch.diagnosis.caused import WASTE, Caused, Saving, nothing, rest, total
 from fleetwatch.diagnosis.causes import title
+from fleetwatch.diagnosis.listed import Findings, Line, in_order, status
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
 from fleetwatch.diagnosis.store import UNFIT
 from fleetwatch.diagnosis.subjects import OF_NODES
 from fleetwatch.diagnosis.verdicts import NUMBER, UNDETERMINED
 from fleetwatch.jobs.models import Job
-from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
 # What a diagnosis explains: the sum over causes is idle + stalled + underused (docs/ledger.md, invariant 7).
@@ -39,30 +38,7 @@ CAUSED_STATES = ("idle", "stalled", "underused")
 ENOUGH_ANSWERS = 20  # of people, before a cause's precision is told
 OPEN = (Finding.Status.OPEN, Finding.Status.ACCEPTED, Finding.Status.SNOOZED)
 
-_SQL = Path(__file__).parent / "sql"
-_CAUSED = read_statement(_SQL / "caused.sql")
-_MOMENTS = read_statement(_SQL / "moments.sql")
-_DAY = timedelta(days=1)
-_NO_LIMITS: dict[str, Any] = dict.fromkeys(
-    (
-        "node_id", "gpu_model_id", "has_gpu_model", "job_id", "user_name", "team_id", "has_team",
-        "project", "cost_centre", "is_named", "cause", "job_ids",
-    )
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A finding with what it took and could save in the period; `status` is that of now: a snooze that is over is open again."""
-
-    finding: Finding
-    caused: Caused
-    status: str
-    gpus: int = 0  # affected ever; counted by with_jobs()
-
-    @property
-    def job(self) -> Job:
-        return self.finding.its_job
+_FINDINGS = read_statement(Path(__file__).parent / "sql" / "findings.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +76,14 @@ def waste_by_cause(interval: Interval, *, scope: Scope = EVERYTHING) -> Breakdow
     if UNALLOCATED in (scope.job, scope.user, scope.team, scope.project, scope.cost_centre):
         found = []
     else:
-        found = [one for one in causes(interval, scope=scope, is_current=True) if one.wasted_ms]
-    told = [Group(one.cause, title(one.cause), one.totals) for one in found if one.cause != UNDETERMINED]
-    left = rest(whole, [group.totals for group in told])
+        told = taken.read(interval, scope=scope, is_current=True)
+        found = [one for one in columns.lines(told, by_job=False).caused() if one.wasted_ms]
+    groups = [Group(one.cause, title(one.cause), one.totals) for one in found if one.cause != UNDETERMINED]
+    left = rest(whole, [group.totals for group in groups])
     if left.capacity_ms:
-        told.append(Group(UNDETERMINED, title(UNDETERMINED), left))
-    told.sort(key=lambda group: (-group.totals.wasted_usd, -group.totals.cost_usd, -group.totals.capacity_ms, group.key))
-    return Breakdown(told, whole)
+        groups.append(Group(UNDETERMINED, title(UNDETERMINED), left))
+    groups.sort(key=lambda group: (-group.totals.wasted_usd, -group.totals.cost_usd, -group.totals.capacity_ms, group.key))
+    return Breakdown(groups, whole)
 
 
 def _caused_states(scope: Scope) -> Scope:
@@ -116,71 +93,18 @@ def _caused_states(scope: Scope) -> Scope:
     )  # fmt: skip
 
 
-def causes(
-    interval: Interval,
-    *,
-    scope: Scope = EVERYTHING,
-    by_job: bool = False,
-    is_current: bool = False,
-    is_saving: bool = False,
-    cause: str | None = None,
-    job_ids: Sequence[int] | None = None,
-) -> list[Caused]:
-    """A line per cause (and job), of these jobs alone where some are given.
-
-    `is_current`: of hours whose ledger is still the one that was diagnosed; `is_saving`: that could save.
-    """
-    whole = cuts.outward(interval, zone())
-    owners = (scope.team, scope.project, scope.cost_centre)
-    first, last = whole.start.astimezone(UTC).date(), (whole.end - timedelta(microseconds=1)).astimezone(UTC).date()
+def findings(interval: Interval, *, now: datetime, scope: Scope = EVERYTHING, cause: str | None = None) -> Findings:
+    """Every finding of a job with time in the period that could save anything."""
+    told = taken.read(interval, scope=scope, cause=cause)
     wanted = {
-        "start": whole.start,
-        "end": whole.end,
-        "days": [first + _DAY * place for place in range((last - first).days + 1)],
-        "by_job": by_job,
-        "by_owner": any(name is not None for name in owners),
-        "is_current": is_current,
-        "is_saving": is_saving,
-        "cause": cause,
-        "job_ids": None if job_ids is None else list(job_ids),
+        "start_ms": interval.start_ms - HOUR_MS,
+        "end_ms": interval.end_ms + HOUR_MS,
+        "now": now,
+        # what a node's trouble cost jobs is its own finding (places.py)
+        "causes": [None if name in OF_NODES else name for name in told.causes],
+        "job_id": None if scope.job is None else Job.objects.filter(key=scope.job).values_list("pk", flat=True).first(),
     }
-    limits = {name: value for name, value in limits_of(scope).items() if name in _NO_LIMITS}
-    with connection.cursor() as cursor:
-        cursor.execute(_MOMENTS, {"start": whole.start, "end": whole.end})
-        moments = [moment for (moment,) in cursor.fetchall()]
-        cursor.execute(_CAUSED, _NO_LIMITS | limits | wanted | {"moments": moments})
-        return [_caused(*row) for row in cursor.fetchall()]
-
-
-def _caused(job_id: int | None, cause: str, confidence: int, held_ms: int, *row: Any) -> Caused:
-    wasted = len(WASTE)
-    ms, (low_ms, high_ms) = row[:wasted], row[wasted : wasted + 2]
-    held, *usd, low, high = (ZERO if part is None else part for part in row[wasted + 2 : 2 * wasted + 5])
-    return Caused(job_id, cause, confidence, held_ms, ms, low_ms, high_ms, held, usd, low, high, *row[2 * wasted + 5 :])
-
-
-def findings(interval: Interval, *, now: datetime, scope: Scope = EVERYTHING, cause: str | None = None) -> list[Line]:
-    """Every finding with time in the period, the largest possible saving in dollars first (the middle of its range)."""
-    # what a node's trouble cost jobs is its own finding (places.py)
-    known = Finding.objects.filter(last_ms__gt=interval.start_ms - 3_600_000, first_ms__lt=interval.end_ms + 3_600_000)
-    known = known.filter(job__isnull=False).exclude(cause__in=OF_NODES)
-    if cause is not None:
-        known = known.filter(cause=cause)
-    by_key = {(found.job_id, found.cause): found for found in known}
-    told = causes(interval, scope=scope, by_job=True, is_saving=True, cause=cause)
-    lines = [Line(found, one, status(found, now)) for one in told if (found := by_key.get((one.job_id or 0, one.cause))) is not None]
-    return sorted(lines, key=rank)
-
-
-def assigned(lines: Iterable[Line], name: str) -> list[Line]:
-    """Those given to the user of that name; "" = to nobody."""
-    owner = User.objects.filter(username=name).values_list("pk", flat=True).first() if name else None
-    return [line for line in lines if line.finding.assignee_id == owner and (owner is not None or not name)]
-
-
-def rank(line: Line) -> tuple[Decimal, int, int]:
-    """Most recoverable dollars first; of the same, most recoverable time."""
-    return -line.caused.worth, -line.caused.high_ms, line.finding.pk
+    return in_order(columns.lines(told, by_job=True), columns.decided(fetched(_FINDINGS, wanted)))
 
 
 def with_jobs(lines: Iterable[Line], *, before: datetime) -> list[Line]:
@@ -205,15 +129,9 @@ def _gpus(lines: Collection[Line]) -> Counter[tuple[int, str]]:
 
 def line_of(finding: Finding, interval: Interval, *, now: datetime) -> Line:
     """One finding in the period, with zeros where it has no time in it."""
-    found = causes(interval, scope=Scope(job=finding.its_job.key), by_job=True, cause=finding.cause)
+    told = taken.read(interval, scope=Scope(job=finding.its_job.key), cause=finding.cause)
+    found = columns.lines(told, by_job=True).caused()
     return Line(finding, found[0] if found else nothing(finding.its_job.pk, finding.cause), status(finding, now))
-
-
-def status(finding: Finding, now: datetime) -> str:
-    """Of now: a snooze ends by itself."""
-    if finding.status == Finding.Status.SNOOZED and finding.snoozed_until is not None and finding.snoozed_until <= now:
-        return Finding.Status.OPEN
-    return finding.status
 
 
 def primary_causes(
@@ -224,7 +142,7 @@ def primary_causes(
     Jobs of which nothing was diagnosed are left out.
     """
     by_job: dict[int, list[Caused]] = defaultdict(list)
-    for one in causes(interval, scope=scope, by_job=True, job_ids=job_ids):
+    for one in columns.lines(taken.read(interval, scope=scope, job_ids=job_ids), by_job=True).caused():
         by_job[one.job_id or 0].append(one)
     return {job_id: (_primary(several), total(one for one in several if one.cause not in UNFIT)) for job_id, several in by_job.items()}
 

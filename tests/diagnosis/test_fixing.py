@@ -1,4 +1,4 @@
-"""Fixes that somebody told or that are noticed, from days of causes to dollars."""
+"""Fixes that somebody told or that are noticed, from causes to dollars."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from fleetwatch.diagnosis import fixes, fixing
-from fleetwatch.diagnosis.models import CauseDay, Finding, Fix
+from fleetwatch.diagnosis.models import CauseEntry, Finding, Fix
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.lib.intervals import Interval, to_ms
@@ -35,8 +35,8 @@ def a_run(gpu: GPU, day: int, told: tuple[float, float, str], **facts) -> Job:
     job, _ = Job.objects.get_or_create(key=facts.pop("key", f"slurm/della/{facts['name']}-{day}"), defaults=facts)
     Allocation.objects.get_or_create(gpu=gpu, job=job, source="slurm")
     nothing = dict.fromkeys(("idle_certain_ms", "idle_probable_ms", "stalled_potential_ms", "underused_ms", "low_ms", "high_ms"), 0)
-    CauseDay.objects.create(
-        node=gpu.node, gpu=gpu, job=job, day=(START + day * DAY).date(), cause=cause, confidence=2, held_ms=hours * HOUR,
+    CauseEntry.objects.create(
+        node=gpu.node, gpu=gpu, job=job, start=START + day * DAY, cause=cause, confidence=2, cells=1, held_ms=hours * HOUR,
         stalled_probable_ms=wasted * HOUR, **nothing,
     )  # fmt: skip
     return job

@@ -18,7 +18,7 @@ WEEK = Interval(NOW - 7 * DAY, NOW)
 
 
 def found(interval: Interval = WEEK, **filters):
-    return selectors.findings(interval, now=NOW, **filters)
+    return selectors.findings(interval, now=NOW, **filters)[:]
 
 
 def test_a_finding_costs_its_hours_at_the_rate_of_their_hours():

@@ -1,8 +1,8 @@
 """The savings inbox, one finding with its evidence, what people decide, and the explanation of each cause."""
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
-from decimal import Decimal
 from typing import Any, cast
 
 from django.contrib import messages
@@ -18,17 +18,16 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.permissions import can_administer
 from fleetwatch.costs.totals import EVERYTHING, Scope
+from fleetwatch.dashboard import pages
 from fleetwatch.dashboard import places as place_pages
 from fleetwatch.dashboard import selectors as rows
-from fleetwatch.dashboard.pages import Page, page_of
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis import advice, deciding, demand, evidence, fixes, places, recurring, rules_in_words, selectors
-from fleetwatch.diagnosis.caused import Saving, total
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, Cause, title
 from fleetwatch.diagnosis.deciding import Decision, DecisionError
+from fleetwatch.diagnosis.listed import Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES
-from fleetwatch.diagnosis.selectors import Line
 from fleetwatch.diagnosis.store import UNFIT
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import Interval
@@ -73,18 +72,12 @@ def findings(request: HttpRequest) -> HttpResponse:
     status = status if status in STATUSES else "open"
     scope = Scope(team=asked.get("team") or None, user=asked.get("user") or None)
     every = selectors.findings(period.interval, now=period.now, scope=scope, cause=asked.get("cause") or None)
-    if asked.get("assignee"):
-        every = selectors.assigned(every, asked["assignee"])
     # machines and the queue are nobody's team
     of_places = [] if scope != EVERYTHING else places.findings(period.interval, now=period.now, cause=asked.get("cause") or None)
     if asked.get("assignee"):
-        of_places = selectors.assigned(of_places, asked["assignee"])
-    both = [*every, *place_pages.wasted(of_places)]
-    lines = [line for line in every if status in ("all", line.status)]
+        every, of_places = every.assigned(asked["assignee"]), places.assigned(of_places, asked["assignee"])
     place_lines = [line for line in of_places if status in ("all", line.status)]
-    page: Page[Line] = page_of(
-        lines, value=_value, key=lambda line: f"{line.finding.pk:020d}", after=asked.get("after", ""), size=PAGE_SIZE
-    )
+    page = pages.page_of(every if status == "all" else every.of_status(status), after=asked.get("after", ""), size=PAGE_SIZE)
     shown = selectors.with_jobs(page.rows, before=period.interval.end)
     fixed = fixes.top_fixes(period.interval)
     context = {
@@ -94,13 +87,13 @@ def findings(request: HttpRequest) -> HttpResponse:
         "statuses": STATUSES.items(),
         "places": [place_pages.row(line) for line in place_lines[:MAX_PLACES]],
         "places_left": max(len(place_lines) - MAX_PLACES, 0),
-        "potential": _sum(both, "open", "snoozed"),
-        "accepted": _sum(both, "accepted"),
+        "potential": places.saving(every, of_places, "open", "snoozed"),
+        "accepted": places.saving(every, of_places, "accepted"),
         "capacity": place_pages.capacity(of_places),
         "progress": places.progress(period.interval, now=period.now),
         "realised": fixes.realised(fixed),
         "fixes": [(one, title(one.fix.cause)) for one in fixed[:TOP_FIXES]],
-        "counts": {name: sum(line.status == name for line in (*every, *of_places)) for name in STATUSES},
+        "counts": every.counts() + Counter(line.status for line in of_places),
         "causes": [cause for cause in CATALOGUE if cause.code not in UNFIT],
         "teams": Team.objects.order_by("slug")[:MAX_CHOICES],
         "people": User.objects.filter(is_active=True).order_by("username")[:MAX_CHOICES],
@@ -109,14 +102,6 @@ def findings(request: HttpRequest) -> HttpResponse:
         "has_examples": any(row.caused.has_example_rates for row in (*shown, *place_lines)),
     }
     return render(request, "dashboard/findings.html", period.context("findings", **context))
-
-
-def _value(line: Line) -> Decimal:
-    return line.caused.worth
-
-
-def _sum(lines: list[Line], *statuses: str) -> Saving:
-    return total(line.caused for line in lines if line.status in statuses)
 
 
 def _row(line: Line) -> Row:
@@ -202,7 +187,7 @@ def _finding_page(request: HttpRequest, found: Finding, *, action: str = "", err
 def _others(found: Finding, interval: Interval, line: Line) -> list[Line]:
     """The job's other findings in the period."""
     lines = selectors.findings(interval, now=line.finding.decided_at or interval.end, scope=Scope(job=found.its_job.key))
-    return [other for other in lines if other.finding.pk != found.pk]
+    return [other for other in lines[:] if other.finding.pk != found.pk]
 
 
 def _demand(found: Finding, interval: Interval) -> demand.Demand | None:

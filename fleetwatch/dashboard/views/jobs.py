@@ -76,7 +76,7 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
     why = diagnosis.primary_causes(period.interval, scope=scope).get(found.pk)
     context = {
         "job": found,
-        "findings": [(line, BY_CODE[line.finding.cause], CONFIDENCES[line.caused.confidence]) for line in findings],
+        "findings": [(line, BY_CODE[line.finding.cause], CONFIDENCES[line.caused.confidence]) for line in findings[:]],
         "cause": BY_CODE.get(why[0].cause) if why else None,
         "totals": costs.totals(period.interval, scope=scope),
         "gpus": sorted(lines, key=lambda line: -line.totals.wasted_ms),

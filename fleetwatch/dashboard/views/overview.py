@@ -16,7 +16,6 @@ from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.bars import Segment
 from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.diagnosis.caused import total
 from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.selectors import findings, with_jobs
 from fleetwatch.inventory.models import GPU
@@ -51,7 +50,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
     wasters = costs.wasters(period.interval, TOP)
     incidents = open_incidents()
-    open_findings = [line for line in findings(period.interval, now=period.now) if line.status == "open"]
+    open_findings = findings(period.interval, now=period.now).of_status("open")
     context = {
         "totals": wasters.totals,
         "change": _change(wasters.totals, costs.totals(period.previous)),
@@ -61,7 +60,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "incidents": incidents[:TOP],
         "incident_count": len(incidents),
         "savings": [(line, BY_CODE[line.finding.cause]) for line in with_jobs(open_findings[:TOP_SAVINGS], before=period.interval.end)],
-        "savings_total": total(line.caused for line in open_findings),
+        "savings_total": open_findings.saving(),
         "savings_count": len(open_findings),
         **_now(period.now),
     }

@@ -7,11 +7,12 @@ SELECT
     sum(day_sum.held_ms) AS held_ms
 FROM diagnosis_fix AS fix
 JOIN jobs_job AS job ON job."user" = fix."user" AND job.name = fix.job_name
--- OFFSET 0: each day by itself, of those near the fix
+-- OFFSET 0: each job by itself, by the index on jobs; its days, for a rate is looked up of each
 CROSS JOIN LATERAL (
-    SELECT gpu_id, day::timestamp AT TIME ZONE 'UTC' AS start, held_ms
-    FROM diagnosis_causeday
+    SELECT gpu_id, date_trunc('day', start, 'UTC') AS start, sum(held_ms) AS held_ms
+    FROM diagnosis_causeentry
     WHERE job_id = job.id
+    GROUP BY 1, 2
     OFFSET 0
 ) AS day_sum
 JOIN costs_gpurate AS rate

@@ -1,7 +1,19 @@
--- One row: a run of a recurring job (of a service one UTC day) and one cause of it, from sums of days.
+-- One row: a run of a recurring job (of a service one UTC day) and one cause of it.
 -- In:  since (date), today (date): of runs that are over and began since then.
 -- Again: safe, it only reads.
-WITH part AS (
+WITH day_sum AS (
+    SELECT
+        job_id,
+        (start AT TIME ZONE 'UTC')::date AS day,
+        cause,
+        sum(held_ms) AS held_ms,
+        sum(idle_certain_ms + idle_probable_ms + stalled_probable_ms + stalled_potential_ms + underused_ms) AS wasted_ms
+    FROM diagnosis_causeentry
+    WHERE start >= %(since)s::date::timestamp AT TIME ZONE 'UTC'
+      AND start < %(today)s::date::timestamp AT TIME ZONE 'UTC'
+    GROUP BY 1, 2, 3
+),
+part AS (
     SELECT
         job.id AS job_id,
         job."user",
@@ -12,13 +24,10 @@ WITH part AS (
         CASE WHEN job.kind <> 'service' THEN job.start_ms END AS start_ms,
         CASE WHEN job.kind <> 'service' THEN job.end_ms END AS end_ms,
         day_sum.held_ms,
-        day_sum.idle_certain_ms + day_sum.idle_probable_ms + day_sum.stalled_probable_ms + day_sum.stalled_potential_ms
-        + day_sum.underused_ms AS wasted_ms
-    FROM diagnosis_causeday AS day_sum
+        day_sum.wasted_ms
+    FROM day_sum
     JOIN jobs_job AS job ON job.id = day_sum.job_id
-    WHERE day_sum.day >= %(since)s
-      AND day_sum.day < %(today)s
-      AND job."user" <> ''
+    WHERE job."user" <> ''
       AND job.name <> ''
 ),
 run AS (
@@ -32,7 +41,7 @@ run AS (
     FROM part
     GROUP BY job_id, run_day
 ),
--- a day's sums know GPUs of one price only together: how many a job holds its allocations say
+-- how many GPUs a job holds its allocations say
 size AS (
     SELECT job_id, count(DISTINCT gpu_id) AS gpus
     FROM jobs_allocation

@@ -1,0 +1,118 @@
+"""Findings of jobs in a period: ranked, counted and summed as columns; those that are shown become lines."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import numpy as np
+
+from fleetwatch.accounts.models import User
+from fleetwatch.costs.spans import Bools, Ints
+from fleetwatch.diagnosis.caused import Caused, Saving
+from fleetwatch.diagnosis.columns import HIGH, Decided, Lines
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.jobs.models import Job
+
+Place = tuple[int, int, int]  # in the order: what could be saved (low and high together, micro-dollars), at most (ms), the finding's id
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A finding with what it took and could save in the period; `status` is that of now: a snooze that is over is open again."""
+
+    finding: Finding
+    caused: Caused
+    status: str
+    gpus: int = 0  # affected ever; counted by with_jobs()
+
+    @property
+    def job(self) -> Job:
+        return self.finding.its_job
+
+
+def status(finding: Finding, now: datetime) -> str:
+    """Of now: a snooze ends by itself."""
+    if finding.status == Finding.Status.SNOOZED and finding.snoozed_until is not None and finding.snoozed_until <= now:
+        return Finding.Status.OPEN
+    return finding.status
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Findings with time in the period, the largest possible saving in dollars first (the middle of its range), then the most time."""
+
+    lines: Lines
+    pk: Ints
+    worth: Ints  # low and high together, whole micro-dollars
+    group: Ints  # place in groups
+    groups: Sequence[tuple[str, int | None]]  # status of now, id of whom it is given to
+
+    def __len__(self) -> int:
+        return len(self.pk)
+
+    def __getitem__(self, wanted: slice) -> list[Line]:
+        """Those lines, in order."""
+        place = np.arange(len(self))[wanted]
+        found = Finding.objects.in_bulk(self.pk[place].tolist())
+        told = zip(self.pk[place].tolist(), self.lines.only(place).caused(), self.group[place].tolist(), strict=True)
+        # one that was deleted since they were counted is on no page
+        return [Line(found[pk], caused, self.groups[group][0]) for pk, caused, group in told if pk in found]
+
+    def of_status(self, *statuses: str) -> "Findings":
+        """Those that stand so now."""
+        return self._of_groups([one in statuses for one, _ in self.groups])
+
+    def assigned(self, name: str) -> "Findings":
+        """Those given to the user of that name; "" = to nobody."""
+        owner = user_id(name)
+        return self._of_groups([owner_id == owner and (owner is not None or not name) for _, owner_id in self.groups])
+
+    def counts(self) -> Counter[str]:
+        """How many by status."""
+        several = np.bincount(self.group, minlength=len(self.groups)).tolist()
+        counted: Counter[str] = Counter()
+        for (one, _), count in zip(self.groups, several, strict=True):
+            counted[one] += count
+        return counted
+
+    def saving(self) -> Saving:
+        """What all of them could save."""
+        return self.lines.saving()
+
+    def place(self, position: int) -> Place:
+        """Of the finding at that position in the order."""
+        return int(self.worth[position]), int(self.lines.sums(HIGH)[position]), int(self.pk[position])
+
+    def up_to(self, place: Place) -> int:
+        """How many come up to that place, the one that stands there included."""
+        worth, high_ms, pk = place
+        high = self.lines.sums(HIGH)
+        before = (high > high_ms) | ((high == high_ms) & (self.pk <= pk))
+        return int(np.count_nonzero((self.worth > worth) | ((self.worth == worth) & before)))
+
+    def _of_groups(self, chosen: list[bool]) -> "Findings":
+        return self._where(np.array(chosen, dtype=bool)[self.group])
+
+    def _where(self, chosen: Bools) -> "Findings":
+        place = np.flatnonzero(chosen)
+        return replace(self, lines=self.lines.only(place), pk=self.pk[place], worth=self.worth[place], group=self.group[place])
+
+
+def in_order(lines: Lines, known: Decided) -> Findings:
+    """The lines (of a job and cause) that are findings and could save anything."""
+    causes = max(1, len(lines.told.causes))
+    codes, wanted = known.job * causes + known.cause, lines.job * causes + lines.cause
+    order = np.argsort(codes)
+    at = np.minimum(np.searchsorted(codes, wanted, sorter=order), len(codes) - 1)
+    finding = order[at] if len(codes) else at
+    high, worth = lines.sums(HIGH), lines.worth()
+    is_listed = (codes[finding] == wanted) & (high > 0) if len(codes) else np.zeros(len(lines), dtype=bool)
+    place = np.flatnonzero(is_listed)
+    place = place[np.lexsort((known.pk[finding[place]], -high[place], -worth[place]))]
+    return Findings(lines.only(place), known.pk[finding[place]], worth[place], known.group[finding[place]], known.groups)
+
+
+def user_id(name: str) -> int | None:
+    """Of the user of that name; None for "" and for nobody."""
+    return User.objects.filter(username=name).values_list("pk", flat=True).first() if name else None
