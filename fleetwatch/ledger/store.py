@@ -24,23 +24,26 @@ RUN_COLUMNS = ("gpu_id", "job_id", "condition", "start_ms", "end_ms", "continues
 HOURS_PER_DELETE = 24
 NULL = "\\N"  # as COPY writes it
 
-# What is stored, as the lines that COPY writes: a line is compared as it is, and nothing is parsed. First its clock hour.
+# What is stored, as the lines that COPY writes, an hour in one row: a line is compared as it is, and nothing is parsed.
 _STORED_ENTRIES = """
-COPY (
-    SELECT (extract(epoch FROM date_trunc('hour', start, 'UTC')) * 1000)::bigint,
-           gpu_id, to_char(start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || '+00',
-           job_id, state, kind, reason, signal, efficiency_source, tier, policy_id, gpu_ms, energy_j
-    FROM ledger_entry
-    WHERE node_id = %s AND start >= %s AND start < %s
-) TO STDOUT
+SELECT (extract(epoch FROM date_trunc('hour', start, 'UTC')) * 1000)::bigint,
+       string_agg(concat_ws(E'\\t',
+           gpu_id, to_char(start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || '+00', coalesce(job_id::text, '\\N'),
+           state, kind, reason, signal, efficiency_source, tier, policy_id, gpu_ms, coalesce(energy_j::text, '\\N')
+       ), E'\\n')
+FROM ledger_entry
+WHERE node_id = %s AND start >= %s AND start < %s
+GROUP BY 1
 """
 # a part lies within one hour: the lower bound on its end only lets the index be used
 _STORED_RUNS = """
-COPY (
-    SELECT start_ms - start_ms %% 3600000, gpu_id, job_id, condition, start_ms, end_ms, continues, state_ms, figures
-    FROM ledger_run
-    WHERE node_id = %s AND end_ms > %s AND end_ms <= %s AND start_ms >= %s
-) TO STDOUT
+SELECT start_ms - start_ms %% 3600000,
+       string_agg(concat_ws(E'\\t',
+           gpu_id, coalesce(job_id::text, '\\N'), condition, start_ms, end_ms, continues, state_ms, figures
+       ), E'\\n')
+FROM ledger_run
+WHERE node_id = %s AND end_ms > %s AND end_ms <= %s AND start_ms >= %s
+GROUP BY 1
 """
 
 _COUNT_VERSIONS = """
@@ -212,14 +215,10 @@ def _copy_lines(table: str, columns: Sequence[str], node_id: int, hours: Lines) 
 
 
 def _stored(statement: str, parameters: Sequence[Any]) -> Lines:
-    """What a COPY gives back, by the clock hour that each of its lines begins with."""
-    with connection.cursor() as cursor, cursor.copy(statement, parameters) as copy:
-        text = b"".join(bytes(block) for block in copy).decode()
-    hours: Lines = defaultdict(list)
-    for line in text.splitlines():
-        hour, _, rest = line.partition("\t")
-        hours[int(hour)].append(rest)
-    return hours
+    """The stored lines by clock hour."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return {hour: text.split("\n") for hour, text in cursor.fetchall()}
 
 
 def _entry_line(row: Row, texts: dict[datetime, str]) -> str:
