@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from benchmarks import bench_posting, labelled
+from benchmarks import bench_posting, labelled, profiled
 from benchmarks.servers import Hub, running_hub
 from benchmarks.tables import Cell, Goal, Size, Table
 from fleetwatch.demo.cases import CELL_MS, EXTRAS, MIXTURES, NAMES, SENSORS, draw_case, with_sensors
@@ -64,7 +64,7 @@ def run(size: Size) -> list[Table]:
     ]
     with running_hub() as hub:
         bench_posting.fill(NODES[size])
-        tables.append(cost(hub, NODES[size]))
+        tables += cost(hub, NODES[size])
     return tables
 
 
@@ -162,8 +162,8 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f}" if share else ""
 
 
-def cost(hub: Hub, nodes: int) -> Table:
-    """CPU seconds of Python and Postgres: the day for the first time, then the newest hour while it goes on."""
+def cost(hub: Hub, nodes: int) -> list[Table]:
+    """CPU seconds of Python and Postgres: the day for the first time, then the newest hour while it goes on; and where Python goes then."""
     from fleetwatch.diagnosis import services
     from fleetwatch.ledger.services import post
 
@@ -171,11 +171,13 @@ def cost(hub: Hub, nodes: int) -> Table:
     gpus = nodes * bench_posting.GPUS
     scale = 1000 / gpus
     first = _measured(hub, lambda: services.diagnose(bench_posting.NOW, bench_posting.NO_LIMIT), scale)
-    lives = []
+    lives, modules = [], Counter[str]()
     for known in _growing_hour():
-        told = _measured(hub, lambda: services.diagnose(_WITHIN_NEWEST_HOUR, bench_posting.NO_LIMIT), scale)
+        with profiled.sampled() as at_work:
+            told = _measured(hub, lambda: services.diagnose(_WITHIN_NEWEST_HOUR, bench_posting.NO_LIMIT), scale)
         if known > CELLS_PER_HOUR - LIVE_RUNS:
             lives.append(told)
+            modules += at_work
     live = sorted(lives, key=sum)[len(lives) // 2]
     where = f"{gpus:,} GPUs"
     rows: list[list[Cell]] = [["24 hours, first time", sum(first), *first], ["five minutes more", sum(live), *live]]
@@ -183,10 +185,11 @@ def cost(hub: Hub, nodes: int) -> Table:
         Goal("diagnosing 1,000 GPUs x 24 h", sum(first), 30, None, "CPU-s", where=where),
         Goal("diagnosing 1,000 GPUs each 5 min", sum(live), 1, None, "CPU-s", where=where),
     )
-    return Table(
+    told = Table(
         f"Diagnosis from posted hours, per 1,000 GPUs (measured on {where})", ["", "CPU-s", "Python", "Postgres"], rows,
         notes=("one process; reading windows and the ledger's cells, judging, and writing causes and findings are all in it",), goals=goals,
     )  # fmt: skip
+    return [told, profiled.table("Where diagnosis' Python goes, five minutes more", modules, python_s=live[0])]
 
 
 def _measured(hub: Hub, work: Callable[[], object], scale: float) -> tuple[float, float]:
