@@ -120,11 +120,10 @@ def gpus(request: HttpRequest, period: Period, paging: Paging, node: schemas.Nam
     if node is not None:
         found = found.filter(node__name=node)
     page, following = wanted.page(found.select_related("node", "model", "parent").prefetch_related("instances"), paging.limit)
-    scope = Scope(node=node)
-    by_uuid = _figures_by_key(costs.totals_of_gpus(wanted.interval, [gpu.pk for gpu in page], scope=scope))
+    told = costs.some_gpus(wanted.interval, [gpu.pk for gpu in page], scope=Scope(node=node))
+    by_uuid = _figures_by_key(told.lines)
     lines = [rows.gpu_row(gpu, by_uuid.get(gpu.uuid) or figures(nothing())) for gpu in page]
-    total = figures(costs.totals(wanted.interval, scope=scope))
-    return wanted.echo() | {"totals": total, "rows": lines, "next_cursor": following}
+    return wanted.echo() | {"totals": figures(told.totals), "rows": lines, "next_cursor": following}
 
 
 @router.get("/gpus/{uuid}", response=schemas.GPUDetail, tags=["fleet"])

@@ -17,7 +17,7 @@ from fleetwatch.costs import cuts
 from fleetwatch.costs.cells import Cell
 from fleetwatch.costs.columns import Columns, Keys, Price
 from fleetwatch.costs.laid import Eras, Laid, eras, lay
-from fleetwatch.costs.scopes import Limits, limits_of, with_instances
+from fleetwatch.costs.scopes import Limits, limits_of
 from fleetwatch.costs.spans import KINDS, Bools, Ints, Spans, numbered, spans
 from fleetwatch.costs.totals import EVERYTHING, Scope
 from fleetwatch.lib.intervals import Interval
@@ -34,14 +34,13 @@ def read(
     by: Collection[str] = (),
     scope: Scope = EVERYTHING,
     step: str | None = None,
-    gpu_ids: Sequence[int] | None = None,
     with_sums: bool = True,
 ) -> Columns:
     """GPU time of cuts.outward(interval), by team, project, cost_centre, user, job, node, gpu, gpu_model and, where one is named, by step.
 
-    Steps (hour, day) are numbered from 0 on. `gpu_ids`: of these GPUs alone, with their instances. Without sums entries alone are read.
+    Steps (hour, day) are numbered from 0 on. Without sums entries alone are read.
     """
-    limits = limits_of(scope) | ({} if gpu_ids is None else {"gpu_ids": with_instances(gpu_ids)})
+    limits = limits_of(scope)
     asked = {name for name, limit in limits.items() if limit is not None} | set(by)
     organisation_zone = zone()
     whole = cuts.outward(interval, organisation_zone)

@@ -50,6 +50,7 @@ __all__ = [
     "Bucket",
     "Group",
     "Line",
+    "Machine",
     "Ranked",
     "Scope",
     "Series",
@@ -60,12 +61,13 @@ __all__ = [
     "covered",
     "dollars_over_time",
     "held_by_owner",
+    "machine",
     "over_time_by",
     "ranked",
+    "some_gpus",
     "spending_now",
     "totals",
     "totals_by",
-    "totals_of_gpus",
     "wasters",
     "without",
 ]
@@ -121,9 +123,26 @@ def _read_by(interval: Interval, group_by: str, scope: Scope) -> Columns:
     return read(interval, by=(group_by,), scope=scope)
 
 
-def totals_of_gpus(interval: Interval, ids: Sequence[int], *, scope: Scope = EVERYTHING) -> list[Group]:
-    """totals_by(gpu) of these GPUs alone: a page of them is read in a fraction of the time of all."""
-    return _groups(read(interval, by=("gpu",), scope=scope, gpu_ids=list(ids)), "gpu")
+def some_gpus(interval: Interval, ids: Collection[int], *, scope: Scope = EVERYTHING) -> Breakdown:
+    """The lines of breakdown(gpu) of these GPUs alone, with the total of all."""
+    told = _read_by(interval, "gpu", scope)
+    return Breakdown(_groups(told.only("gpu", ids), "gpu"), summed(columns.everything(told)))
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a node's page shows, in one look at the ledger: its GPUs by key, and the jobs that wasted most of it."""
+
+    totals: Totals
+    by_gpu: dict[str, Totals]
+    jobs: Ranked
+
+
+def machine(interval: Interval, node: str, *, size: int) -> Machine:
+    """breakdown(gpu) of a node, and `size` lines of ranked(job) of what jobs held there."""
+    told = read(interval, by=("gpu", "job"), scope=Scope(node=node))
+    by_gpu = {group.key: group.totals for group in _groups(told, "gpu")}
+    return Machine(summed(columns.everything(told)), by_gpu, _ranked(told.held("job"), "job", size=size))
 
 
 def ranked(

@@ -7,8 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fleetwatch.budgets.month_end import MonthEnd
 from fleetwatch.dashboard import numbers, words
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +27,15 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """GPU time of one run: [start_ms, end_ms) and its milliseconds by state."""
+class Stretches:
+    """Columns: GPU time of a run in one state, spread over the run's [start_ms, end_ms); of each GPU in order of time."""
 
-    start_ms: int
-    end_ms: int
-    state_ms: Mapping[str, int]
+    gpu: Ints  # a place in a list of GPUs
+    start_ms: Ints
+    end_ms: Ints
+    state: Ints  # place in words.NAMES
+    ms: Ints
+    run_ms: Ints  # of all states of the run
 
 
 def state_bar(amounts: Mapping[str, Decimal | int]) -> list[Segment]:
@@ -83,26 +91,33 @@ def spend_bar(spent_usd: Decimal, budget_usd: Decimal | None, end: MonthEnd | No
     )
 
 
-def cells(stretches: Sequence[Stretch], *, start_ms: int, end_ms: int, count: int) -> list[str | None]:
-    """The state that holds most of each of `count` equal cells; None where no run is known.
+def cells(told: Stretches, *, gpus: int, start_ms: int, end_ms: int, count: int) -> Ints:
+    """GPUs x `count` equal cells: the state that holds most of each, as a place in words.NAMES; -1 where no run is known.
 
     A run's states are spread evenly over its length: within a run of active windows
-    the order of useful and stalled milliseconds is not kept.
+    the order of useful and stalled milliseconds is not kept. Of states with as much the first one stays.
     """
-    weights: list[dict[str, float]] = [{} for _ in range(count)]
     width = (end_ms - start_ms) / count
-    for stretch in stretches:
-        total = sum(stretch.state_ms.values())
-        first, last = max(stretch.start_ms, start_ms), min(stretch.end_ms, end_ms)
-        if not total or first >= last:
-            continue
-        for index in range(int((first - start_ms) / width), min(count, int((last - start_ms) / width) + 1)):
-            overlap = min(last, start_ms + (index + 1) * width) - max(first, start_ms + index * width)
-            if overlap <= 0:
-                continue
-            for state, ms in stretch.state_ms.items():
-                weights[index][state] = weights[index].get(state, 0.0) + overlap * ms / total
-    return [max(weight, key=lambda state: weight[state]) if weight else None for weight in weights]
+    first, last = np.maximum(told.start_ms, start_ms), np.minimum(told.end_ms, end_ms)
+    low = ((first - start_ms) / width).astype(np.int64)
+    high = np.minimum(count, ((last - start_ms) / width).astype(np.int64) + 1)
+    several = np.where((told.run_ms > 0) & (first < last), high - low, 0)
+    # a row for each cell that a stretch touches
+    row = np.repeat(np.arange(len(low)), several)
+    cell = low[row] + np.arange(len(row)) - np.repeat(np.cumsum(several) - several, several)
+    overlap = np.minimum(last[row], start_ms + (cell + 1) * width) - np.maximum(first[row], start_ms + cell * width)
+    touched = overlap > 0
+    row, cell, overlap = row[touched], cell[touched], overlap[touched]
+    keys, begin, place = np.unique(
+        (told.gpu[row] * count + cell) * len(words.NAMES) + told.state[row], return_index=True, return_inverse=True
+    )
+    weight = np.bincount(place, overlap * told.ms[row] / told.run_ms[row], len(keys))
+    at, state = np.divmod(keys, len(words.NAMES))
+    shown = np.full(gpus * count, -1, dtype=np.int64)
+    # the last one written stays
+    order = np.lexsort((-begin, weight))
+    shown[at[order]] = state[order]
+    return shown.reshape(gpus, count)
 
 
 def band(states: Sequence[str | None]) -> list[Segment]:

@@ -5,10 +5,10 @@ from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fleetwatch.dashboard import bars, words
 from fleetwatch.dashboard.figures import HeatMap
-from fleetwatch.dashboard.selectors import physical_gpus, stretches
+from fleetwatch.dashboard.selectors import physical_gpus, states
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger import state_days
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
@@ -45,7 +45,6 @@ METRICS = {
     )
 }
 _GAP = -1.0  # no ratio: what nobody observed
-_INDEX = {name: index for index, name in enumerate(words.NAMES)}
 
 
 def heat_map(metric: str, interval: Interval, zone: ZoneInfo) -> HeatMap:
@@ -87,17 +86,15 @@ def _ratios(metric: str, gpus: list[GPU], interval: Interval, count: int) -> dic
 
 
 def _states_from_runs(gpus: list[GPU], interval: Interval, count: int) -> dict[int, Row]:
-    runs = stretches([gpu.pk for gpu in gpus], interval)
-    span = {"start_ms": interval.start_ms, "end_ms": interval.end_ms}
-    return {
-        gpu_id: [None if state is None else _INDEX[state] for state in bars.cells(found, count=count, **span)]
-        for gpu_id, found in runs.items()
-    }
+    return _known(gpus, states([gpu.pk for gpu in gpus], interval, count))
 
 
 def _states_from_entries(gpus: list[GPU], interval: Interval, count: int) -> dict[int, Row]:
     """The state with most GPU time per GPU and step, from the ledger's hours (an instance's time is its parent's)."""
-    found = state_days.dominant([gpu.pk for gpu in gpus], interval, step_ms=interval.duration_ms // count)
+    return _known(gpus, state_days.dominant([gpu.pk for gpu in gpus], interval, step_ms=interval.duration_ms // count))
+
+
+def _known(gpus: list[GPU], found: NDArray[np.int64]) -> dict[int, Row]:
     known = found.astype(object)
     known[found < 0] = None
     return {gpu.pk: row for gpu, row in zip(gpus, known.tolist(), strict=True)}

@@ -1,23 +1,30 @@
 """What pages read across the apps: machines with their GPUs, bands of states, holders, jobs by key."""
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
+import msgspec
+import numpy as np
 from django.db.models import Count, Max, Q
 
 from fleetwatch.costs.attribution import into_teams
-from fleetwatch.dashboard import bars
-from fleetwatch.dashboard.bars import Segment, Stretch
+from fleetwatch.dashboard import bars, words
+from fleetwatch.dashboard.bars import Ints, Segment, Stretches
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
-from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
+from fleetwatch.lib.rows import fetched
+from fleetwatch.lib.sql import read_statement
 
 BAND_CELLS = 288  # as many as a wide screen shows apart
 LONGEST_JOB_MS = 90 * 24 * HOUR_MS  # of a longer job the last 90 days are shown unless asked
 MIN_SEARCH_CHARACTERS = 2
+
+_STRETCHES = read_statement(Path(__file__).parent / "sql" / "stretches.sql")
+_STATES = {name: place for place, name in enumerate(words.NAMES)}
+_STATE_MS = msgspec.json.Decoder(dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +77,33 @@ def has_data() -> bool:
     return GPU.objects.exists()
 
 
-def stretches(gpu_ids: Collection[int], interval: Interval, *, job: Job | None = None) -> dict[int, list[Stretch]]:
-    """What overlaps the interval, by GPU id, in order of time; of one job when given.
+def stretches(gpu_ids: Sequence[int], interval: Interval, *, job: Job | None = None) -> Stretches:
+    """What overlaps the interval, by place in `gpu_ids`; of one job when given.
 
     On purpose the parts of runs, an hour long at most: a cell's states are then as near to
     the truth as the ledger keeps them. When a run began is for `ledger.selectors.runs` to say.
     """
-    wanted = Q(gpu_id__in=gpu_ids, start_ms__lt=interval.end_ms, end_ms__gt=interval.start_ms)
-    if job is not None:
-        wanted &= Q(job=job)
-    by_gpu: dict[int, list[Stretch]] = defaultdict(list)
-    rows = Run.objects.filter(wanted).order_by("gpu_id", "start_ms").values_list("gpu_id", "start_ms", "end_ms", "state_ms")
-    for gpu_id, start_ms, end_ms, state_ms in rows.iterator(chunk_size=5000):
-        by_gpu[gpu_id].append(Stretch(start_ms, end_ms, state_ms))
-    return by_gpu
+    wanted = {"gpu_ids": list(gpu_ids), "start_ms": interval.start_ms, "end_ms": interval.end_ms, "job_id": job.pk if job else None}
+    place = {gpu_id: number for number, gpu_id in enumerate(gpu_ids)}
+    rows: list[tuple[int, ...]] = []
+    for gpu_id, start_ms, end_ms, told in fetched(_STRETCHES, wanted):
+        spent = _STATE_MS.decode(told)
+        run_ms = sum(spent.values())
+        rows += [(place[gpu_id], start_ms, end_ms, _STATES[state], ms, run_ms) for state, ms in spent.items()]
+    return Stretches(*np.array(rows, dtype=np.int64).reshape(-1, 6).T)
 
 
-def bands(gpu_ids: Collection[int], interval: Interval, *, job: Job | None = None) -> dict[int, list[Segment]]:
+def states(gpu_ids: Sequence[int], interval: Interval, count: int, *, job: Job | None = None) -> Ints:
+    """GPUs x `count` equal cells of the interval: the state that holds most of each (bars.cells)."""
+    told = stretches(gpu_ids, interval, job=job)
+    return bars.cells(told, gpus=len(gpu_ids), start_ms=interval.start_ms, end_ms=interval.end_ms, count=count)
+
+
+def bands(gpu_ids: Sequence[int], interval: Interval, *, job: Job | None = None) -> dict[int, list[Segment]]:
     """The states of each GPU over the interval as segments of a band; every GPU asked for is there."""
-    runs = stretches(gpu_ids, interval, job=job)
-    span = {"start_ms": interval.start_ms, "end_ms": interval.end_ms}
-    return {gpu_id: bars.band(bars.cells(runs.get(gpu_id, []), count=BAND_CELLS, **span)) for gpu_id in gpu_ids}
+    shown = states(gpu_ids, interval, BAND_CELLS, job=job)
+    names = [*words.NAMES, None]  # -1 is the last one
+    return {gpu_id: bars.band([names[state] for state in row]) for gpu_id, row in zip(gpu_ids, shown.tolist(), strict=True)}
 
 
 def physical_gpus(*, node: Node | None = None) -> list[GPU]:

@@ -1,4 +1,16 @@
-from fleetwatch.dashboard.bars import Segment, Stretch, band, cells, state_bar
+import numpy as np
+
+from fleetwatch.dashboard import bars, words
+from fleetwatch.dashboard.bars import Segment, Stretches, band, state_bar
+
+
+def cells(*runs, end_ms, count):
+    """The states of one GPU's cells from 0 on, of runs (start, end, milliseconds by state)."""
+    order = list(words.NAMES)
+    rows = [(0, start, end, order.index(state), ms, sum(told.values())) for start, end, told in runs for state, ms in told.items()]
+    told = Stretches(*np.array(rows).T)
+    [found] = bars.cells(told, gpus=1, start_ms=0, end_ms=end_ms, count=count)
+    return [None if place < 0 else order[place] for place in found]
 
 
 def test_a_bar_is_filled_in_the_order_of_the_states():
@@ -13,23 +25,27 @@ def test_a_bar_of_nothing_is_empty():
 
 
 def test_a_cell_takes_the_state_that_holds_most_of_it():
-    runs = [Stretch(0, 60, {"useful": 60}), Stretch(60, 100, {"idle": 40})]
+    runs = [(0, 60, {"useful": 60}), (60, 100, {"idle": 40})]
 
-    assert cells(runs, start_ms=0, end_ms=100, count=2) == ["useful", "idle"]
+    assert cells(*runs, end_ms=100, count=2) == ["useful", "idle"]
 
 
 def test_a_cell_that_no_run_covers_stays_unknown():
-    assert cells([Stretch(0, 50, {"useful": 50})], start_ms=0, end_ms=100, count=4) == ["useful", "useful", None, None]
+    assert cells((0, 50, {"useful": 50}), end_ms=100, count=4) == ["useful", "useful", None, None]
 
 
 def test_a_run_that_began_before_counts_only_inside():
-    runs = [Stretch(-1000, 10, {"useful": 1010}), Stretch(10, 100, {"idle": 90})]
+    runs = [(-1000, 10, {"useful": 1010}), (10, 100, {"idle": 90})]
 
-    assert cells(runs, start_ms=0, end_ms=100, count=1) == ["idle"]
+    assert cells(*runs, end_ms=100, count=1) == ["idle"]
 
 
 def test_a_run_of_two_states_is_the_larger_one():
-    assert cells([Stretch(0, 100, {"useful": 40, "stalled": 60})], start_ms=0, end_ms=100, count=2) == ["stalled", "stalled"]
+    assert cells((0, 100, {"useful": 40, "stalled": 60}), end_ms=100, count=2) == ["stalled", "stalled"]
+
+
+def test_of_states_with_as_much_the_first_stays():
+    assert cells((0, 50, {"idle": 50}), (50, 100, {"useful": 50}), end_ms=100, count=1) == ["idle"]
 
 
 def test_neighbours_of_one_state_are_one_segment_and_a_gap_stays_a_gap():

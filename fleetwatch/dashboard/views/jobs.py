@@ -69,7 +69,8 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
     into_teams([found], before=period.interval.end)
     scope = Scope(job=found.key)
     gpus = selectors.job_gpus(found)
-    by_gpu = {group.key: group.totals for group in costs.totals_by(period.interval, "gpu", scope=scope)}
+    told = costs.breakdown(period.interval, "gpu", scope=scope)
+    by_gpu = {group.key: group.totals for group in told.lines}
     bands = selectors.bands([gpu.pk for gpu in gpus], period.interval, job=found)
     lines = [GPULine(gpu, by_gpu.get(gpu.uuid, nothing()), bands[gpu.pk]) for gpu in gpus]
     findings = diagnosis.findings(period.interval, now=period.now, scope=scope)
@@ -78,7 +79,7 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
         "job": found,
         "findings": [(line, BY_CODE[line.finding.cause], CONFIDENCES[line.caused.confidence]) for line in findings[:]],
         "cause": BY_CODE.get(why[0].cause) if why else None,
-        "totals": costs.totals(period.interval, scope=scope),
+        "totals": told.totals,
         "gpus": sorted(lines, key=lambda line: -line.totals.wasted_ms),
         "energy": energy(period.interval, scope=scope),
         "job_parameter": quote(found.key, safe=""),

@@ -72,21 +72,18 @@ def fleet(request: HttpRequest) -> HttpResponse:
 def node(request: HttpRequest, name: str) -> HttpResponse:
     found = get_object_or_404(Node, name=name)
     period = read_period(request, default="24h")
-    scope = Scope(node=found.name)
     gpus = selectors.physical_gpus(node=found)
-    by_gpu = {group.key: group.totals for group in costs.totals_by(period.interval, "gpu", scope=scope)}
+    told = costs.machine(period.interval, found.name, size=TOP_JOBS)
     bands = selectors.bands([gpu.pk for gpu in gpus], period.interval)
-    groups = costs.ranked(period.interval, "job", scope=Scope(node=found.name, is_allocated=True), size=TOP_JOBS).groups
-    jobs = selectors.jobs_by_key((group.key for group in groups), before=period.interval.end)
-    total = costs.totals(period.interval, scope=scope)
+    jobs = selectors.jobs_by_key((group.key for group in told.jobs.groups), before=period.interval.end)
     context = {
         "node": found,
-        "totals": total,
-        "gpus": [GPULine(gpu, by_gpu.get(gpu.uuid, nothing()), bands[gpu.pk]) for gpu in gpus],
-        "jobs": [(jobs.get(group.key), group) for group in groups],
+        "totals": told.totals,
+        "gpus": [GPULine(gpu, told.by_gpu.get(gpu.uuid, nothing()), bands[gpu.pk]) for gpu in gpus],
+        "jobs": [(jobs.get(group.key), group) for group in told.jobs.groups],
         "agent": _agent(found),
         "findings": [row(line) for line in places.findings(period.interval, now=period.now, node=found.name)],
-        "energy": energy_of_node(found, period.interval, total),
+        "energy": energy_of_node(found, period.interval, told.totals),
         "late": telemetry.late(found.pk),
         "unread": agents.unread_of((_label(gpu), gpu.unread) for gpu in gpus if gpu.retired_ms is None),
         "events": HealthEvent.objects.filter(node=found).select_related("gpu").order_by("-at_ms")[:EVENTS],
