@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from agent.gpu_models import idle_power_w
 from fleetwatch.demo.cases import CELL_MS, HOUR_MS, Case
 from fleetwatch.diagnosis import cells
-from fleetwatch.diagnosis.features import STATES, Lanes
+from fleetwatch.diagnosis.features import STATES, Lanes, warm_up
 from fleetwatch.ledger import cell_states, states
 from fleetwatch.ledger.facts import Capacity, Outage, Question
 from fleetwatch.ledger.policy import Policy
@@ -61,6 +61,7 @@ class Held:
     kind: str
     start_ms: int
     is_serving: bool
+    life_ms: int | None = None  # it goes on after the case
 
 
 def lanes_of(case: Case) -> Lanes:
@@ -95,6 +96,9 @@ def lanes_of(case: Case) -> Lanes:
         held=np.ones((len(rows), count), dtype=bool),
         shared=np.full((len(rows), count), len(jobs) > 1),
         age=age,
+        warm_up=np.array([warm_up(job.life_ms) for job, _ in rows]),
+        failures=np.zeros(len(rows), dtype=np.int64),
+        cheaper=((),) * len(rows),
         figures={name: values[at] for name, values in made.figures.items()},
         states=shares,
     )

@@ -1,8 +1,13 @@
 """Reads of the rate book: every rate there is or was, and what rates can be for."""
 
-from django.db.models import QuerySet
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
 
-from fleetwatch.costs.models import NodePlace, Rate
+from django.db.models import Max, Min, Q, QuerySet
+
+from fleetwatch.costs.models import GPURate, NodePlace, Rate
 
 
 def rates() -> QuerySet[Rate]:
@@ -19,3 +24,27 @@ def pools() -> list[str]:
 def regions() -> list[str]:
     """Regions that nodes are in or were in."""
     return list(NodePlace.objects.exclude(region="").order_by("region").values_list("region", flat=True).distinct())
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPrice:
+    """What a GPU model of the fleet costs per GPU-hour, from its least to its most, and the memory that each of its GPUs has at least."""
+
+    gpu_model_id: int
+    memory_bytes: int
+    least_usd: Decimal
+    most_usd: Decimal
+
+
+def prices_of_models(at: datetime) -> list[ModelPrice]:
+    """Of every GPU model that the fleet has, whose memory is known, and that has a rate at that moment."""
+    rates = GPURate.objects.filter(Q(valid_to=None) | Q(valid_to__gt=at), valid_from__lte=at)
+    known = rates.filter(gpu__model__isnull=False, gpu__parent=None, gpu__memory_total_bytes__gt=0)
+    rows = known.values_list("gpu__model_id").annotate(Min("gpu__memory_total_bytes"), Min("usd_per_gpu_hour"), Max("usd_per_gpu_hour"))
+    return [ModelPrice(*row) for row in rows.order_by("gpu__model_id")]
+
+
+def cheaper_than(own: ModelPrice, prices: Iterable[ModelPrice]) -> tuple[tuple[float, float], ...]:
+    """The smaller models that surely cost less: bytes of memory, and the most that they cost as a share of the least of this one's."""
+    smaller = [one for one in prices if one.memory_bytes < own.memory_bytes and one.most_usd < own.least_usd]
+    return tuple((float(one.memory_bytes), float(one.most_usd / own.least_usd)) for one in smaller)

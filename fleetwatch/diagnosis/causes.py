@@ -68,7 +68,7 @@ CATALOGUE: tuple[Cause, ...] = (
         "gpu_fault",
         "GPU can't work",
         "The GPU failed: jobs on it can't make progress until it is reset or replaced.",
-        "A hardware XID, a recovery action, a failed remap, or the driver lost the GPU.",
+        "A hardware XID, a recovery action, a failed remap, new uncorrected memory errors, or the driver lost the GPU.",
         "the agent's events (XID) and the driver's health fields",
         (
             Step("Take the node out of service."),
@@ -149,7 +149,7 @@ CATALOGUE: tuple[Cause, ...] = (
         "hung",
         "Stuck",
         "Every rank spins in a kernel that never ends; nothing is computed and nothing moves.",
-        "Utilisation stands at 100 % while power is near idle and the links are silent, on all ranks, for ten minutes and more.",
+        "Utilisation at 100 % with power near idle and silent links, on all ranks or all but one, for ten minutes and more.",
         "utilisation samples and power; GPM makes it sure",
         (
             Step("End it and let it start again from its last checkpoint."),
@@ -373,7 +373,7 @@ CATALOGUE: tuple[Cause, ...] = (
         "oom_thrash",
         "Memory taken and given back all the time",
         "The job empties and refills its memory over and over.",
-        "A sawtooth of used memory with pauses.",
+        "A sawtooth of used memory with pauses, or short runs of one name that fail with their memory full.",
         "memory and utilisation samples",
         (
             Step("Let the allocator grow its segments.", "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"),

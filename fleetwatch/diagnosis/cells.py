@@ -36,6 +36,8 @@ SEEN_MS = "seen_ms"  # observed milliseconds; 0 where nothing was
 CLOCK_RATIO = "clock_ratio"  # SM clock by its maximum, while utilisation is above BUSY
 WINDOW_LOW = "window_low_ratio"  # share of time in windows whose mean utilisation is below LOW
 MEMORY_DROPS = "memory_drops"  # falls of used memory by MEMORY_DROP of the GPU's from one window to the next
+BUSIEST_MINUTE = "util_busiest_minute"  # the largest mean utilisation of a minute, by the windows that start in it
+MEMORY_ERRORS = "memory_errors"  # uncorrected ones that were counted from one window to the next
 PEERS = ("peer_n", "peer_x", "peer_m", "peer_xx", "peer_mm", "peer_xm")  # sums that make the correlation with the job's other GPUs
 
 BUSY = 0.5  # utilisation from which a clock says something of the work
@@ -65,7 +67,8 @@ class Cells:
         return int(self.figures[SEEN_MS].shape[1])
 
 
-COLUMNS = tuple(dict.fromkeys([*MEANS, *MAXIMA, *lows.COLUMNS, "sm_clock_hz", "sm_clock_max_hz"]))
+MINUTE_MS = 60_000
+COLUMNS = tuple(dict.fromkeys([*MEANS, *MAXIMA, *lows.COLUMNS, "sm_clock_hz", "sm_clock_max_hz", "ecc_uncorrected"]))
 
 
 def cells(
@@ -92,6 +95,8 @@ def cells(
     figures |= {name: at.total_read(values) for name, values in _dips(windows).items()}
     figures |= at.means({CLOCK_RATIO: _clock_ratio(windows), WINDOW_LOW: _is_low(windows)}, windows.observed_ms)
     figures[MEMORY_DROPS] = at.total_read(_memory_drops(windows, memory_bytes))
+    figures[MEMORY_ERRORS] = at.total_read(_rises(windows, "ecc_uncorrected"))
+    figures[BUSIEST_MINUTE] = _busiest_minute(windows, at)
     figures |= _pauses(windows, at, start_ms=start_ms)
     figures |= {name: at.total_read(values) for name, values in _peers(windows, at, holders).items()}
     figures |= _host_figures(hosts, host_of, start_ms=start_ms, count=count)
@@ -208,6 +213,31 @@ def _clock_ratio(windows: Windows) -> Floats:
 def _is_low(windows: Windows) -> Floats:
     util = _column(windows, "util_mean")
     return np.where(np.isnan(util), np.nan, (util < lows.LOW).astype(np.float64))
+
+
+def _busiest_minute(windows: Windows, at: _Places) -> Floats:
+    """Windows lie by GPU and start: those of a minute together."""
+    rows = at.rows[~np.isnan(_column(windows, "util_mean")[at.rows])]
+    found = np.full(at.size, np.nan)
+    if len(rows):
+        place, minute = at.place_of_window[rows], windows.start_ms[rows] // MINUTE_MS
+        starts = np.flatnonzero((np.diff(place, prepend=-1) != 0) | (np.diff(minute, prepend=-1) != 0))
+        weight = windows.observed_ms[rows].astype(np.float64)
+        means = np.add.reduceat(_column(windows, "util_mean")[rows] * weight, starts) / np.add.reduceat(weight, starts)
+        is_first = np.flatnonzero(np.diff(place[starts], prepend=-1) != 0)
+        found[place[starts][is_first]] = np.maximum.reduceat(means, is_first)
+    return at.place(found)
+
+
+def _rises(windows: Windows, name: str) -> Floats:
+    """By how much a counter rose since the GPU's window before, 0 where it fell (it began anew); NaN where either was not read."""
+    values = _column(windows, name)
+    if len(values) == 0:
+        return values
+    rise: Floats = np.concatenate([[np.nan], np.diff(values)])
+    rise[np.concatenate([[True], windows.gpu_id[1:] != windows.gpu_id[:-1]])] = np.nan
+    rise[rise < 0] = 0.0
+    return rise
 
 
 def _memory_drops(windows: Windows, memory_bytes: Mapping[int, float | None]) -> Floats:

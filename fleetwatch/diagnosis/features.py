@@ -25,7 +25,10 @@ Mask = NDArray[np.bool_]
 SHORT, MIDDLE, LONG = 6, 24, 72
 CELL_S = CELL_MS / 1000
 
+WARM_UP_MS, WARM_UP_SHARE = 600_000, 0.1  # of a job's life; models load and kernels compile
+
 Formula = Callable[["Features"], Floats]
+Offers = tuple[tuple[float, float], ...]
 
 # Feature -> the cell's figure of which it is the mean over observed time.
 MEANS = {
@@ -76,8 +79,10 @@ class Lanes:
 
     `figures` are those of cells.Cells, NaN where the job did not hold the GPU; `states` the share
     of the cell's held time in each of STATES, NaN where the ledger says nothing. Watts and bytes
-    are NaN where not known. `age` counts cells since the job's start. Where a GPU is `shared`, another
-    job holds it in that cell too: its figures are of what they do together.
+    are NaN where not known. `age` counts cells since the job's start, of which the first `warm_up` are no work yet.
+    `failures`: how many short runs of its name failed about when the row's job did; 0 where it was not one of them.
+    `cheaper`: GPU models that cost less, by what they hold (bytes) and their price as a share of this GPU's.
+    Where a GPU is `shared`, another job holds it in that cell too: its figures are of what they do together.
     """
 
     gpu_id: Ints
@@ -91,6 +96,9 @@ class Lanes:
     held: Mask
     shared: Mask
     age: Ints
+    warm_up: Ints
+    failures: Ints
+    cheaper: tuple[Offers, ...]
     figures: Mapping[str, Floats]
     states: Mapping[str, Floats]
 
@@ -99,6 +107,12 @@ class Lanes:
         starts = np.flatnonzero(np.diff(self.job_id, prepend=-1))
         sizes = np.diff(starts, append=len(self.job_id))
         yield from (starts[sizes == size, None] + np.arange(size) for size in np.unique(sizes))
+
+
+def warm_up(life_ms: int | None) -> int:
+    """Cells at a job's start that are no work yet: whose middle lies in its first ten minutes, and first tenth. None: it goes on."""
+    warm_ms = WARM_UP_MS if life_ms is None else min(WARM_UP_MS, round(WARM_UP_SHARE * life_ms))
+    return (warm_ms + CELL_MS // 2) // CELL_MS
 
 
 def shared(gpu_id: Ints, held: Mask) -> Mask:
@@ -146,6 +160,10 @@ class Features:
         longer = total.copy()
         longer[:, self.length :] -= total[:, : -self.length]
         return longer
+
+    def in_job(self, where: Mask) -> Floats:
+        """Of how many of the job's GPUs it holds at that cell."""
+        return _of_job(self.lanes, where.astype(np.float64), _count)
 
     @property
     def is_shared(self) -> Mask:
@@ -216,11 +234,6 @@ def _memory_ratio(of: str) -> Formula:
     return lambda f: f[of] / f.lanes.memory_bytes[:, None]
 
 
-def _while_busy(f: Features, values: Floats) -> Floats:
-    """What a mean over all time is while a kernel runs, as if the rest added nothing; NaN where none ran."""
-    return ratio(values, f["util"])
-
-
 def _dips_cv(f: Features) -> Floats:
     """How unevenly dips spread over windows: standard deviation ÷ mean of their number per window."""
     total, squares, windows = (f.sum(f.lanes.figures[name]) for name in of_cell.DIPS)
@@ -286,6 +299,26 @@ def _job_gpus(f: Features) -> Floats:
     return found
 
 
+def _job_peak(figure: str) -> Formula:
+    """The largest sum over the job's GPUs of what a cell says; NaN where one of them was not read all the time."""
+
+    def made(f: Features) -> Floats:
+        values, total = np.where(f.lanes.held, f.lanes.figures[figure], 0.0), np.empty(f.lanes.held.shape)
+        for rows in f.lanes.of_jobs():
+            total[rows] = values[rows].sum(axis=1)[:, None]
+        return _extreme(total, f.length, np.maximum)
+
+    return made
+
+
+def _memory_at_end(f: Features) -> Floats:
+    """The peak of the last five minutes in which the job held a GPU, on that of its GPUs where it is largest."""
+    held = f.lanes.held
+    last = held & (np.cumsum(held, axis=1) == held.sum(axis=1, keepdims=True))
+    used = _extreme(np.where(last, f.lanes.figures["memory_used_bytes_max"], np.nan), held.shape[1], np.fmax)[:, -1:]
+    return _of_job(f.lanes, np.broadcast_to(used / f.lanes.memory_bytes[:, None], held.shape), _most)
+
+
 FORMULAS: dict[str, Formula] = {
     "seen_ms_of_cell": _seen_ms,
     "held_ms_of_cell": _held_ms,
@@ -298,15 +331,19 @@ FORMULAS: dict[str, Formula] = {
     "pr_max": _power_ratio("power_max_w"),
     "mem": _memory_ratio("memory"),
     "mem_max": _memory_ratio("memory_max"),
-    "pr_busy": lambda f: _while_busy(f, f["pr"]),
-    "sm_busy": lambda f: _while_busy(f, f["sm"]),
     "nvl": lambda f: f["nvl_rx"] + f["nvl_tx"],
     "long_n": _long_n,
     "long_frac": _long_frac,
     "long_per_s": _long_per_s,
     "long_cv": _long_cv,
     "corr": _correlation,
+    "memory_at_end": _memory_at_end,
     "job_gpus": _job_gpus,
+    "job_util_peak": _job_peak("util_mean"),
+    "job_minute_peak": _job_peak(of_cell.BUSIEST_MINUTE),
+    "memory_errors": lambda f: np.where(
+        f.any(f.lanes.figures[of_cell.MEMORY_ERRORS]), f.sum(f.lanes.figures[of_cell.MEMORY_ERRORS]), np.nan
+    ),
 }
 
 
@@ -340,6 +377,11 @@ def _least(values: Floats) -> Floats:
 
 def _most(values: Floats) -> Floats:
     result: Floats = np.fmax.reduce(values, axis=1)
+    return result
+
+
+def _count(values: Floats) -> Floats:
+    result: Floats = np.nansum(values, axis=1)
     return result
 
 

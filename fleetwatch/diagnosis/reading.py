@@ -2,15 +2,19 @@
 
 import re
 import zlib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import numpy as np
 from django.db import connection
+from django.db.models import F
 
+from fleetwatch.costs.book import cheaper_than, prices_of_models
 from fleetwatch.diagnosis import cells, lows, packing
 from fleetwatch.diagnosis.cells import CELL_MS, Floats, Ints
-from fleetwatch.diagnosis.features import STATES, Lanes, shared
+from fleetwatch.diagnosis.features import STATES, Lanes, Offers, shared, warm_up
 from fleetwatch.diagnosis.packing import Hour
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
@@ -23,6 +27,12 @@ CELLS_PER_HOUR = HOUR_MS // CELL_MS
 # A pause that had begun before is told from one that begins; of a longer one so much counts.
 CONTEXT_MS = 900_000
 NODE_HOURS_AT_ONCE = 16  # whose windows are worked on together: arrays that fit no cache cost time
+
+# A run that ended so fell over by itself; Slurm's and Kubernetes' words.
+FAILED = ("FAILED", "OUT_OF_MEMORY")
+SHORT_RUN_MS = 1_800_000  # a shorter run that failed did not come far
+ALIKE_MS = 6 * HOUR_MS  # before and after it others of its name count
+Series = tuple[str, str]  # user and name
 
 # Names that model servers go by; a pod of KServe or Ray Serve has them in its labels.
 SERVING = re.compile(
@@ -186,6 +196,9 @@ def lanes(found: Mapping[int, Held], start_ms: int, end_ms: int, hours: Mapping[
         start_ms=start_ms,
         held=total > 0,
         shared=shared(gpu_id, total > 0),
+        warm_up=np.array([warm_up(jobs[int(job)].life_ms) for job in job_id], dtype=np.int64),
+        failures=_failures(job_id, jobs),
+        cheaper=_cheaper(gpu_id, from_ms(end_ms)),
         age=_ages(total > 0, [jobs[int(job)].start_ms for job in job_id], start_ms),
         figures=_figures(gpu_id, total > 0, start_ms, hours),
         states={state: _share(whole, state, at, total) for state in STATES},
@@ -239,7 +252,8 @@ def _figures(gpu_id: Ints, is_held: np.ndarray, start_ms: int, hours: Mapping[tu
 
 
 NAMES = (
-    cells.SEEN_MS, cells.CLOCK_RATIO, cells.WINDOW_LOW, cells.MEMORY_DROPS, *cells.MEANS, *cells.DIPS, *cells.PEERS, *lows.FIGURES,
+    cells.SEEN_MS, cells.CLOCK_RATIO, cells.WINDOW_LOW, cells.MEMORY_DROPS, cells.MEMORY_ERRORS, cells.BUSIEST_MINUTE,
+    *cells.MEANS, *cells.DIPS, *cells.PEERS, *lows.FIGURES,
     *(f"{name}_max" for name in cells.MAXIMA), *(f"host_{name}" for name in cells.HOST_MEANS),
 )  # fmt: skip
 _NUMBER = {name: number for number, name in enumerate(NAMES)}
@@ -261,17 +275,49 @@ class _Job:
     kind: str
     start_ms: int | None
     is_serving: bool
+    series: Series
+    life_ms: int | None  # None: it goes on, or nobody said
+    failed_ms: int | None  # when it failed, soon after it began; None: it did not
 
 
 def _jobs(job_ids: Iterable[int]) -> dict[int, _Job]:
     wanted = [int(job) for job in set(job_ids)]
     serving = {job for job, name in GPUProcess.objects.filter(job_id__in=wanted).values_list("job_id", "name") if SERVING.search(name)}
-    return {
-        job.pk: _Job(
-            job.kind, job.start_ms, job.pk in serving or bool(SERVING.search(f"{job.name} {' '.join(map(str, job.labels.values()))}"))
-        )
-        for job in Job.objects.filter(pk__in=wanted).only("pk", "kind", "start_ms", "name", "labels")
-    }
+    found = {}
+    for job in Job.objects.filter(pk__in=wanted).only("pk", "kind", "start_ms", "end_ms", "state", "user", "name", "labels"):
+        is_serving = job.pk in serving or bool(SERVING.search(f"{job.name} {' '.join(map(str, job.labels.values()))}"))
+        life_ms = job.end_ms - job.start_ms if job.start_ms is not None and job.end_ms is not None else None
+        has_failed = job.state in FAILED and life_ms is not None and life_ms < SHORT_RUN_MS
+        found[job.pk] = _Job(job.kind, job.start_ms, is_serving, (job.user, job.name), life_ms, job.end_ms if has_failed else None)
+    return found
+
+
+def _failures(job_id: Ints, jobs: Mapping[int, _Job]) -> Ints:
+    """Lanes.failures, with runs on any node."""
+    failed = {pk: job for pk, job in jobs.items() if job.failed_ms is not None and job.series[1]}
+    if not failed:
+        return np.zeros(len(job_id), dtype=np.int64)
+    ends = [job.failed_ms or 0 for job in failed.values()]
+    alike = Job.objects.filter(
+        name__in={job.series[1] for job in failed.values()},
+        state__in=FAILED,
+        end_ms__gte=min(ends) - ALIKE_MS,
+        end_ms__lte=max(ends) + ALIKE_MS,
+        end_ms__lt=F("start_ms") + SHORT_RUN_MS,
+    )
+    found: dict[Series, list[int]] = defaultdict(list)
+    for user, name, end_ms in alike.values_list("user", "name", "end_ms"):
+        found[user, name].append(end_ms or 0)
+    counts = {pk: sum(abs(end - (job.failed_ms or 0)) <= ALIKE_MS for end in found[job.series]) for pk, job in failed.items()}
+    return np.array([counts.get(int(job), 0) for job in job_id], dtype=np.int64)
+
+
+def _cheaper(gpu_ids: Ints, at: datetime) -> tuple[Offers, ...]:
+    """Lanes.cheaper, by the rate book of that moment: a GPU model's highest price beside the lowest of this one's."""
+    prices = {price.gpu_model_id: price for price in prices_of_models(at)}
+    models = dict(GPU.objects.filter(pk__in=gpu_ids.tolist(), parent=None).values_list("pk", "model"))
+    offers = {model: cheaper_than(own, prices.values()) for model, own in prices.items()}
+    return tuple(offers.get(models.get(int(gpu)) or 0, ()) for gpu in gpu_ids)
 
 
 def nodes_of_jobs(node_ids: Sequence[int], start_ms: int, end_ms: int) -> list[list[int]]:

@@ -74,7 +74,9 @@ class Detector:
     """A cause, the lengths of window on which its rule is judged, and the rule.
 
     `shows` is what one cell of five minutes has of the cause, where the rule itself needs more than one; None: the rule.
+    Of the first `spared` cells of a stretch nothing can be recovered: so long nobody and nothing can know it.
     `begins` is what the cell shows in which it begins, where the rule can't hold of what came before.
+    What `is_told` of a job as a whole needs no second window.
     Of a GPU that several jobs hold at once nothing is said unless `holds_of_shared`: what the rule reads is then true of each of them.
     """
 
@@ -84,7 +86,9 @@ class Detector:
     is_of_running_work: bool = True  # says nothing while a job warms up
     shows: Callable[[Features], Mask] | None = None
     begins: Callable[[Features], Mask] | None = None
+    spared: int = 0
     holds_of_shared: bool = False
+    is_told: bool = False
 
 
 def found(

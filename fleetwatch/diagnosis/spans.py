@@ -74,6 +74,9 @@ def _taken(lanes: Lanes, rows: Ints, columns: Ints) -> Lanes:
         held=taken(lanes.held),
         shared=taken(lanes.shared),
         age=taken(lanes.age),
+        warm_up=lanes.warm_up[rows],
+        failures=lanes.failures[rows],
+        cheaper=tuple(lanes.cheaper[row] for row in rows.tolist()),
         figures={name: taken(values) for name, values in lanes.figures.items()},
         states={name: taken(values) for name, values in lanes.states.items()},
     )

@@ -23,10 +23,10 @@ from fleetwatch.diagnosis.rules import HIGH, Detector, Found, Levels
 COVERAGE = 0.6  # observed ÷ held, below which nothing is said
 DATA_S = 600.0  # observed seconds that a rule about running work needs
 MISSES = 3  # windows in a row without it that close a rule
-WARM_UP = 2  # cells at a job's start in which models load and kernels compile
 HOUR = 12  # cells
 EDGE = HOUR  # at each end of a stretch that may be left out, at most half a window
 DOWN = 0.5  # of the cell: the ledger calls it unavailable
+MEMORY_ERRORS = 1  # uncorrected ones, new in the cell
 
 NO_TELEMETRY, GPU_FAULT = "no_telemetry", "gpu_fault"
 UNDETERMINED = "undetermined"
@@ -106,8 +106,10 @@ def _overrule(lanes: Lanes, cause: NDArray[np.int8], confidence: Levels, low: Fl
     now = Features(lanes, 1)
     with np.errstate(invalid="ignore"):
         is_unseen, is_down = now["coverage"] < COVERAGE, now["ledger_unavailable"] >= DOWN
+        is_faulty = now["memory_errors"] >= MEMORY_ERRORS
     for number, cells, sure, share in (
         (NUMBER[NO_TELEMETRY], is_unseen, 0, 0.0),
+        (NUMBER[GPU_FAULT], is_faulty, HIGH, 0.0),  # it goes on working: no time of it is blocked
         (NUMBER[GPU_FAULT], is_down, HIGH, 1.0),
         (NOT_HELD, ~lanes.held, 0, 0.0),
     ):
@@ -150,7 +152,7 @@ def covered(lanes: Lanes, *, since: int = 0) -> Iterator[Covered]:
 
 def _warm(lanes: Lanes) -> Lanes:
     """The lanes without what jobs did while they warmed up: a pause then is no pause of their work."""
-    is_cold = lanes.held & (lanes.age < WARM_UP)
+    is_cold = lanes.held & (lanes.age < lanes.warm_up[:, None])
     if not is_cold.any():
         return lanes
     figures = {name: np.where(is_cold, np.nan, values) for name, values in lanes.figures.items()}
@@ -185,7 +187,9 @@ def _covered_by(look: _Look, f: Features, detector: Detector) -> Covered:
             enough &= f["observed_s"] >= DATA_S
         if not detector.holds_of_shared:
             enough &= ~f.is_shared
-    part = _spread(replace(found, hits=opened(found.hits & enough)), detector, enough, f.length)
+    part = _spread(
+        replace(found, hits=found.hits & enough if detector.is_told else opened(found.hits & enough)), detector, enough, f.length
+    )
     if detector.cause not in WELL:
         # nobody is accused of warming up
         part = replace(part, cells=part.cells & f.lanes.held)
@@ -194,6 +198,8 @@ def _covered_by(look: _Look, f: Features, detector: Detector) -> Covered:
         part = replace(part, cells=part.cells & ~at_the_edges(part.cells, look.is_well & ~shows, edge))
     if detector.begins:
         part = _begun(part, detector.begins(look.alone) & f.lanes.held)
+    if detector.spared:
+        part = _spared(part, detector.spared)
     if found.possible is not None:
         part = replace(part, possible=_most(found.possible & enough, enough, f.length))
     return part if look.first == 0 else _padded(part, look.first)
@@ -205,6 +211,12 @@ def _begun(part: Covered, begins: Mask) -> Covered:
     onset[:, :-1] = part.cells[:, 1:] & ~part.cells[:, :-1] & begins[:, :-1]
     confidence, low, high = (np.where(onset, np.roll(values, -1, axis=1), values) for values in (part.confidence, part.low, part.high))
     return replace(part, cells=part.cells | onset, confidence=confidence, low=low, high=high)
+
+
+def _spared(part: Covered, count: int) -> Covered:
+    """With nothing to recover of the first `count` cells of each stretch."""
+    first = _leading(part.cells, np.ones_like(part.cells), count)
+    return replace(part, low=np.where(first, 0.0, part.low), high=np.where(first, 0.0, part.high))
 
 
 def _padded(part: Covered, first: int) -> Covered:

@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fleetwatch.costs import book
 from fleetwatch.costs.models import GPURate, NodePlace, Rate
 from tests.costs.factories import LONG_AGO, a_gpu, a_place, a_rate
 
@@ -224,3 +225,26 @@ def defined(gpu, moment, rates, places):
         return rate.gpu_model_id == gpu.model_id and (rate.node_class, rate.region) == (node_class, region)
 
     return next(([rate.pk] for step in ladder for rate in rates if holds(rate, moment) and step(rate)), [])
+
+
+def test_a_models_price_is_told_from_its_least_to_its_most_where_its_memory_is_known():
+    large, small = a_gpu(model="H100", node="gpu-01", memory_total_bytes=80), a_gpu(model="L4", node="gpu-02", memory_total_bytes=24)
+    elsewhere = a_gpu(model="L4", node="gpu-03", memory_total_bytes=23)
+    a_gpu(model="T4", node="gpu-04", memory_total_bytes=16)  # without a rate
+    a_rate("4.00", gpu=large, valid_from=MAY)
+    a_rate("0.80", gpu=small, valid_from=MAY, valid_to=JULY)
+    a_rate("1.00", node="gpu-03", valid_from=MAY)
+
+    told = {price.memory_bytes: price for price in book.prices_of_models(JUNE)}
+
+    assert {memory: (price.least_usd, price.most_usd) for memory, price in told.items()} == {80: (4, 4), 23: (Decimal("0.8"), 1)}
+    assert elsewhere.model == small.model
+    assert book.cheaper_than(told[80], told.values()) == ((23.0, 0.25),)
+    assert book.cheaper_than(told[23], told.values()) == ()
+    assert book.prices_of_models(datetime(2026, 4, 30, tzinfo=UTC)) == []
+
+
+def test_a_smaller_model_that_costs_as_much_is_not_cheaper():
+    own = book.ModelPrice(1, 80, Decimal(4), Decimal(5))
+
+    assert book.cheaper_than(own, [book.ModelPrice(2, 24, Decimal(1), Decimal(4)), book.ModelPrice(3, 80, Decimal(1), Decimal(1))]) == ()

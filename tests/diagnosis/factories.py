@@ -6,11 +6,22 @@ from fleetwatch.diagnosis import cells, features, lows
 from fleetwatch.diagnosis.features import STATES, Features, Lanes
 
 NAMES = {*cells.MEANS, *cells.DIPS, *cells.PEERS, *lows.FIGURES, cells.SEEN_MS, cells.CLOCK_RATIO, cells.WINDOW_LOW, cells.MEMORY_DROPS}
+NAMES |= {cells.MEMORY_ERRORS, cells.BUSIEST_MINUTE}
 NAMES |= {f"{name}_max" for name in cells.MAXIMA} | {f"host_{name}" for name in cells.HOST_MEANS}
 
 
 def lanes(
-    *, jobs: list[int] | None = None, gpus: list[int] | None = None, held=None, states=None, kind="batch", age=100, **figures
+    *,
+    jobs: list[int] | None = None,
+    gpus: list[int] | None = None,
+    held=None,
+    states=None,
+    kind="batch",
+    age=100,
+    warm_up=2,
+    failures=0,
+    cheaper=(),
+    **figures,
 ) -> Lanes:
     """Lanes of jobs (default one) from rows of figures; what is not given was not read, all of it was seen."""
     jobs = jobs or [1]
@@ -31,14 +42,17 @@ def lanes(
         held=is_held,
         shared=np.zeros(shape, dtype=bool) if gpus is None else features.shared(np.array(gpus), is_held),
         age=np.tile(age + np.arange(shape[1]), (count, 1)),
+        warm_up=np.full(count, warm_up),
+        failures=np.full(count, failures),
+        cheaper=(cheaper,) * count,
         figures=unread | {cells.SEEN_MS: np.full(shape, 300_000.0)} | given,
         states={name: np.full(shape, np.nan) for name in STATES} | (states or {}),
     )
 
 
-def evidence(*, kind: str = "batch", is_serving: bool = False, **known: float) -> Features:
+def evidence(*, kind: str = "batch", is_serving: bool = False, failures: int = 0, **known: float) -> Features:
     """A window of one GPU in which exactly these features were read."""
-    nothing = lanes(kind=kind, util_mean=[np.nan])
+    nothing = lanes(kind=kind, failures=failures, util_mean=[np.nan])
     nothing.is_serving[:] = is_serving
     found = Features(nothing, 6)
     found._known.update({name: np.array([[float(value)]]) for name, value in known.items()})

@@ -79,6 +79,16 @@ def test_a_lost_gpu_is_one_finding_of_its_node_that_names_the_job_and_saves_noth
     assert [one.job.key for one in places.hurt(line.finding, ALL)] == ["slurm/della/7"]
 
 
+def test_new_memory_errors_under_a_job_are_a_finding_of_the_node_without_anything_to_win():
+    errors = [BUSY | {"ecc_uncorrected": 0}] * 30 + [BUSY | {"ecc_uncorrected": 1}] * 30
+    diagnosed(Sender().batch(T0, *errors, jobs=[a_job()], allocations=[held()]))
+
+    assert sums() == {"gpu_fault": (5, 0, 0)}
+    assert list(Finding.objects.filter(cause="gpu_fault").values_list("node__name", "job")) == [("n1", None)]
+    [line] = places.findings(ALL, now=NOW)
+    assert [one.job.key for one in places.hurt(line.finding, ALL)] == ["slurm/della/7"]
+
+
 def test_a_drained_node_is_no_fault():
     drained = {"gpu": None, "at_ms": T0, "kind": "drained", "code": None, "text": "planned"}
     diagnosed(Sender().batch(T0, *[EMPTY] * 60, events=[drained]))

@@ -70,6 +70,21 @@ def test_what_nobody_read_is_nan_and_a_cell_without_windows_has_seen_nothing():
     assert np.isnan(figures["util_mean"][0, 1])
 
 
+def test_new_memory_errors_are_what_the_counter_rose_by_and_a_driver_that_began_anew_has_none():
+    counted = [3, 3, 4, np.nan, 6, 7, 0, 1]  # beside the gap nothing is known
+
+    assert made(windows(ecc_uncorrected=counted))[cells.MEMORY_ERRORS].tolist() == [[3.0]]
+    assert made(windows(gpus=2, ecc_uncorrected=[3, 3, 8, 8]), gpus=2)[cells.MEMORY_ERRORS].tolist() == [[0.0], [0.0]]
+    assert np.isnan(made(windows(ecc_uncorrected=[3]))[cells.MEMORY_ERRORS]).all()  # of the first window nobody knows
+
+
+def test_the_busiest_minute_is_the_largest_mean_of_the_windows_that_start_in_it():
+    found = windows(util_mean=[0.2] * 6 + [0.0, 0.9, 0.9, 0.0, 0.0, 0.0] + [0.1, np.nan])
+
+    assert made(found, count=2)[cells.BUSIEST_MINUTE][0, 0] == pytest.approx(0.3)  # 1.8 of six, not the 0.9 of one window
+    assert np.isnan(made(found, count=2)[cells.BUSIEST_MINUTE][0, 1])
+
+
 def test_a_window_belongs_to_the_cell_in_which_it_starts():
     found = windows(first_ms=START + cells.CELL_MS - 10_000, util_mean=[0.2, 0.8])
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fleetwatch.diagnosis import cells
-from fleetwatch.diagnosis.features import MEANS, Features
+from fleetwatch.diagnosis.features import MEANS, Features, warm_up
 from tests.diagnosis.factories import lanes
 
 
@@ -85,3 +85,10 @@ def test_the_ledgers_states_are_shares_of_the_held_time():
     found = Features(lanes(util_mean=[1.0, 1.0], states={"idle": np.array([[1.0, 0.5]])}), 2)
 
     assert at_the_end(found, "ledger_idle") == 0.75
+
+
+@pytest.mark.parametrize(
+    ("life_s", "warm"), [(None, 2), (1499, 0), (1500, 1), (4499, 1), (4500, 2), (86_400, 2)]
+)  # a tenth of 25 minutes reaches the middle of the first cell
+def test_a_job_warms_up_for_a_tenth_of_its_life_and_ten_minutes_at_most(life_s, warm):
+    assert warm_up(None if life_s is None else life_s * 1000) == warm

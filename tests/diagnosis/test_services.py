@@ -15,7 +15,7 @@ from fleetwatch.diagnosis.models import CauseEntry, DiagnosedDay, Finding, NodeC
 from fleetwatch.diagnosis.packing import pack, unpack
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
-from tests.ledger.fleet import BUSY, EMPTY, HALF, NOW, QUIET, START, T0, Sender, a_job, held, post
+from tests.ledger.fleet import BUSY, EMPTY, GIB, HALF, MINUTE, NOW, QUIET, START, T0, Sender, a_job, held, post
 
 pytestmark = pytest.mark.django_db
 
@@ -49,6 +49,23 @@ def test_an_idle_job_with_a_process_is_held_for_nothing_and_becomes_a_finding():
     finding = Finding.objects.get()
     assert (finding.cause, finding.job.key) == ("idle_held", "slurm/della/7")
     assert (finding.first_ms, finding.last_ms) == (T0, T0 + HOUR_MS)
+
+
+@pytest.mark.parametrize(("failures", "used"), [(3, 77), (2, 77), (3, 75)])
+def test_runs_that_fail_soon_with_their_memory_full_are_one_cause_from_the_third_on(failures, used):
+    board = {"uuid": "GPU-x", "index": 0, "model": "NVIDIA H100 80GB HBM3", "power_limit_w": 700.0, "memory_total_bytes": 80 * GIB}
+    runs = [(T0 + place * 20 * MINUTE, T0 + (place + 1) * 20 * MINUTE) for place in range(3)]
+    states = ["FAILED" if place < failures else "COMPLETED" for place in range(3)]
+    jobs = [
+        a_job(f"slurm/della/{place}", name="train", state=state, start_ms=start, end_ms=end)
+        for place, ((start, end), state) in enumerate(zip(runs, states, strict=True))
+    ]
+    holds = [held(job=place, start=start, end=end) for place, (start, end) in enumerate(runs)]
+    said = QUIET | {"util_mean": 0.5, "util_max": 1.0, "memory_used_bytes": used * GIB}
+    diagnosed(Sender(gpus=0, extra_gpus=[board]).batch(T0, *[said] * 60, jobs=jobs, allocations=holds))
+
+    is_found = (failures, used) == (3, 77)  # 76 GiB are 95 % of 80
+    assert by_cause().get("oom_thrash", 0) == (HOUR_MS if is_found else 0)
 
 
 def test_an_idle_job_without_a_process_was_never_started():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks import labelled
 from fleetwatch.demo.cases import draw_case
-from fleetwatch.diagnosis import lows, verdicts
+from fleetwatch.diagnosis import cells, lows, verdicts
 from fleetwatch.diagnosis.verdicts import CAUSES, NOT_HELD, NUMBER, at_the_edges, judge, opened
 from tests.diagnosis.factories import lanes
 
@@ -209,6 +209,22 @@ def test_a_service_rests_at_least_as_long_as_the_gpu_that_it_shares():
 
 def test_what_was_said_before_a_second_job_came_stays_said():
     assert told_of_one_gpu(IS_DULL, jobs=[1, 2], kinds=("batch", "batch"), since=12) == [{"small_batch", "undetermined"}, {"undetermined"}]
+
+
+def test_of_a_hang_nothing_can_be_recovered_in_its_first_ten_minutes():
+    stuck = {"util_p5": 1.0, "util_mean": 1.0, "power_max_w_max": 200.0, "spin_fraction": 1.0}
+
+    told = judge(of(*[WELL | {"util_p5": 0.9, "power_max_w_max": 650.0, "spin_fraction": 0.0}] * 6, *[stuck] * 5))
+
+    assert [CAUSES[cause] == "hung" for cause in told.cause[0]] == [False] * 6 + [True] * 5
+    assert told.high[0].tolist() == told.low[0].tolist() == [0.0] * 8 + [1.0] * 3
+
+
+def test_a_cell_in_which_memory_errors_were_counted_is_the_gpus_fault_and_nothing_is_promised():
+    told_so = judge(of(*[HOT | {cells.MEMORY_ERRORS: 0.0}] * 6, HOT | {cells.MEMORY_ERRORS: 1.0}, *[HOT] * 5))
+
+    assert told(told_so) == ["throttled"] * 6 + ["gpu_fault"] + ["throttled"] * 5
+    assert (told_so.low[0, 6], told_so.high[0, 6], told_so.confidence[0, 6], told_so.also[0, 6]) == (0, 0, 3, 0)
 
 
 def test_a_hang_begins_in_the_cell_that_it_fills_for_the_most_part():

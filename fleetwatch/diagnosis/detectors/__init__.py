@@ -41,6 +41,7 @@ DETECTORS: tuple[Detector, ...] = (
     small_batch.DETECTOR,
     oversized_gpu.DETECTOR,
     oom_thrash.DETECTOR,
+    oom_thrash.RESTARTS,
     healthy.DETECTOR,
     healthy.BUSY,
 )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fleetwatch.diagnosis.features import SHORT, Features
+from fleetwatch.diagnosis.features import SHORT, Features, Floats, ratio
 from fleetwatch.diagnosis.rules import LOW, MEDIUM, Detector, Found, all_met, at_least, below, found
 
 PAUSES = 0.30
@@ -29,14 +29,25 @@ def find(f: Features) -> Found:
     hits = ~is_interactive & all_met(has_room) & waits
     # a service rests at least as long as the GPU that it shares; why other work does, the GPU does not tell
     hits &= is_service | ~f.is_shared
-    spare = 1.0 - f["util"] / FULL
     confidence = np.where(is_service, MEDIUM, LOW)
-    # one GPU alone can be shared, but not given back: then nothing is sure to be saved
-    low = np.where(f["job_gpus"] >= REPLICAS, 0.5 * spare, 0.0)
+    low, high = _spare(f)
     return found(
-        hits, confidence=confidence, low=low, high=spare, signs=(*has_room, of_service, of_service_long),
+        hits, confidence=confidence, low=low, high=high, signs=(*has_room, of_service, of_service_long),
         strengthens=(sampled, long_pauses, by_window, at_least(f, "mem", HELD)),
     )  # fmt: skip
+
+
+def _spare(f: Features) -> tuple[Floats, Floats]:
+    """The share of the job's GPUs (its replicas) that the window's largest need leaves over, at FULL utilisation each, from low to high.
+
+    At most by five-minute means; at least by each replica's busiest minutes, as if they all fell together: of half an hour that is no
+    less than the need that the 99th percentile of single minutes shows. One GPU alone can be shared, but not given back: at least nothing.
+    """
+    gpus = f["job_gpus"]
+    needed, most = f["job_util_peak"] / FULL, f["job_minute_peak"] / FULL
+    has_several = gpus >= REPLICAS
+    low = np.where(has_several, 1.0 - ratio(np.ceil(most), gpus), 0.0)
+    return low, np.where(has_several, 1.0 - ratio(np.ceil(needed), gpus), 1.0 - needed)
 
 
 DETECTOR = Detector("bursty_service", (SHORT,), find, holds_of_shared=True)

@@ -1,4 +1,8 @@
-"""The GPU waits while data is copied to it."""
+"""The GPU waits while data is copied to it.
+
+A link that is 40 % full counts as much, but no agent reads a link's generation and width. Of every full link (PCIe 3 x16 and
+faster: 15.75e9 bytes/s) 40 % are more than COPIES; of a narrower one nothing is said below COPIES.
+"""
 
 from fleetwatch.diagnosis.features import SHORT, Features
 from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, all_met, at_least, below, found

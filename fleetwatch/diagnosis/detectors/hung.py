@@ -3,7 +3,7 @@
 import numpy as np
 
 from fleetwatch.diagnosis.features import Features, Mask
-from fleetwatch.diagnosis.rules import HIGH, MEDIUM, Detector, Found, all_met, at_least, below, contradicts, found, less_sure
+from fleetwatch.diagnosis.rules import HIGH, MEDIUM, Detector, Found, Sign, all_met, at_least, below, contradicts, found, less_sure
 
 MIB = 1024 * 1024
 TEN_MINUTES = 2  # cells; PyTorch's NCCL watchdog gives up after ten minutes by default
@@ -12,27 +12,40 @@ POWER = 0.25  # maximum of the power ratio
 LINK = 50 * MIB  # bytes/s
 TENSOR, DRAM = 0.005, 0.02
 MOST = 0.5  # of the cell in which it begins
+# One rank may be apart (it crashed, or still works): then at least so many GPUs, that most of them are stuck.
+GPUS_FOR_ONE_APART = 3
+NONE_APART, ONE_APART = 1.0, 2.0  # ranks apart, below which there is none, or at most one
 
 
 def find(f: Features) -> Found:
-    """Without GPM less sure; without the ranks' power not known at all."""
-    signs = (at_least(f, "p5", BUSY), below(f, "pr_max", POWER), at_least(f, "job_p5_min", BUSY), below(f, "job_pr_max_max", POWER))
+    """Of the ranks that are stuck. Without GPM less sure, as with one rank apart; without a rank's power it says nothing of the rank."""
+    own = (at_least(f, "p5", BUSY), below(f, "pr_max", POWER))
+    none_apart, one_apart = _apart(f, f.has("p5", "pr_max"), all_met(own))
     beside = (below(f, "nvl", LINK), below(f, "rx", LINK), below(f, "ten", TENSOR), below(f, "dram", DRAM))
-    hits = all_met(signs) & ~np.logical_or.reduce([contradicts(sign) for sign in beside])
-    confidence = less_sure(HIGH, ~f.has("ten", "dram"), f["job_gpus"] < 2)
+    hits = all_met(own) & one_apart.met & ~np.logical_or.reduce([contradicts(sign) for sign in beside])
+    confidence = less_sure(HIGH, ~f.has("ten", "dram"), f["job_gpus"] < 2, ~none_apart.met)
     return found(
         hits,
         confidence=np.where(_is_serving(f), np.minimum(confidence, MEDIUM), confidence),
         low=1.0,
         high=1.0,
-        signs=signs,
-        strengthens=beside,
+        signs=(*own, one_apart),
+        strengthens=(none_apart, *beside),
     )
 
 
 def begins(f: Features) -> Mask:
-    """A cell that every rank spins through for most of the time: before, they worked, so that its highest power is that of work."""
-    return at_least(f, "job_spin_min", MOST).met
+    """A cell that the ranks spin through for most of the time: before, they worked, so that its highest power is that of work."""
+    spins = at_least(f, "spin", MOST).met
+    return spins & _apart(f, f.has("spin"), spins)[1].met
+
+
+def _apart(f: Features, is_read: Mask, is_stuck: Mask) -> tuple[Sign, Sign]:
+    """That none, and that at most one of the job's ranks is read and not stuck; of few GPUs none may be."""
+    apart = f.in_job(is_read & ~is_stuck)
+    none = Sign("ranks_apart", apart, NONE_APART, is_lower_bound=False)
+    counted = np.where(none.met | (f["job_gpus"] >= GPUS_FOR_ONE_APART), apart, np.fmax(apart, ONE_APART))
+    return none, Sign("ranks_apart", counted, ONE_APART, is_lower_bound=False)
 
 
 def _is_serving(f: Features) -> np.ndarray:
@@ -40,4 +53,4 @@ def _is_serving(f: Features) -> np.ndarray:
     return np.broadcast_to(f.lanes.is_serving[:, None], f.lanes.held.shape)
 
 
-DETECTOR = Detector("hung", (TEN_MINUTES,), find, begins=begins)
+DETECTOR = Detector("hung", (TEN_MINUTES,), find, begins=begins, spared=TEN_MINUTES)

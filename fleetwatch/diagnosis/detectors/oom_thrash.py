@@ -1,10 +1,14 @@
-"""Memory is given back and taken again all the time: a cache that is emptied in the loop."""
+"""Memory is given back and taken again: a cache that is emptied in the loop, or runs that fail with it full and start again."""
+
+import numpy as np
 
 from fleetwatch.diagnosis.features import SHORT, Features
-from fleetwatch.diagnosis.rules import LOW, Detector, Found, all_met, at_least, found
+from fleetwatch.diagnosis.rules import LOW, Detector, Found, Sign, all_met, at_least, found
 
 DROPS = 1.0  # per minute, each of a fifth of the GPU's memory
 DIPS = 1.0  # per minute
+FULL = 0.95  # of a GPU's memory, when its job ended
+FAILURES = 3  # short runs of one name
 
 
 def find(f: Features) -> Found:
@@ -13,4 +17,13 @@ def find(f: Features) -> Found:
     return found(all_met(signs), confidence=LOW, low=0.0, high=0.2, signs=signs)
 
 
+def find_restarts(f: Features) -> Found:
+    """All of a run that failed soon with the memory of one of its GPUs full, as others of its name did."""
+    shape = f.lanes.held.shape
+    failures = Sign("failed_alike", np.broadcast_to(f.lanes.failures[:, None].astype(np.float64), shape), FAILURES, is_lower_bound=True)
+    full = at_least(f, "memory_at_end", FULL)
+    return found(all_met((failures, full)), confidence=LOW, low=0.0, high=0.2, signs=(failures, full))
+
+
 DETECTOR = Detector("oom_thrash", (SHORT,), find)
+RESTARTS = Detector("oom_thrash", (1,), find_restarts, is_of_running_work=False, is_told=True)

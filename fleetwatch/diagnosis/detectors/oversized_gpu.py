@@ -1,8 +1,10 @@
 """A large GPU for small work: little of its time and little of its memory are used."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from fleetwatch.diagnosis.features import Features
+from fleetwatch.diagnosis.features import Features, Floats, Offers
 from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, all_met, at_least, below, found
 
 ONE_HOUR = 12  # cells
@@ -16,11 +18,26 @@ SLICES = ((1 / 8, 1 / 7), (2 / 8, 2 / 7), (4 / 8, 3 / 7))
 
 
 def find(f: Features) -> Found:
-    """The recoverable share is what is left of the price beside the smallest slice whose memory is HEADROOM times the peak."""
+    """What is left of the price: beside the cheapest smaller GPU whose price is known, else beside the smallest slice.
+
+    Either has HEADROOM times the peak of memory. A slice saves only what others use of the rest: at least half of it.
+    """
     signs = (below(f, "util", UTIL), at_least(f, "util", USED), below(f, "mem_max", MEMORY))
     need = HEADROOM * f["mem_max"]
     spared = 1.0 - np.select([need <= memory for memory, _ in SLICES], [compute for _, compute in SLICES], default=1.0)
-    return found(all_met(signs), confidence=MEDIUM, low=0.5 * spared, high=spared, signs=signs)
+    priced = 1.0 - _cheapest(f.lanes.cheaper, HEADROOM * f["memory_max"])
+    low, high = (np.where(np.isnan(priced), beside, priced) for beside in (0.5 * spared, spared))
+    return found(all_met(signs), confidence=MEDIUM, low=low, high=high, signs=signs)
+
+
+def _cheapest(offers: Sequence[Offers], need_bytes: Floats) -> Floats:
+    """The least share of the GPU's price for which a smaller one has that memory; NaN where no price is known of any."""
+    found = np.full(need_bytes.shape, np.nan)
+    for several in set(offers) - {()}:
+        rows = [row for row, one in enumerate(offers) if one == several]
+        for memory, share in several:
+            found[rows] = np.where(need_bytes[rows] <= memory, np.fmin(found[rows], share), found[rows])
+    return found
 
 
 DETECTOR = Detector("oversized_gpu", (ONE_HOUR,), find)

@@ -7,9 +7,7 @@ from fleetwatch.diagnosis.rules import LOW, MEDIUM, Detector, Found, all_met, at
 
 UTIL = 0.30
 SM, TENSOR = 0.30, 0.06
-SM_BUSY = 0.45  # SM activity while a kernel runs: more, and the GPU waits between full steps
 POWER = 0.38  # power ratio, where SM activity is not read
-POWER_BUSY = 0.50  # and while a kernel runs
 LONG_PAUSES = 0.10
 ONE_THREAD = 0.90
 MEMORY = 0.50
@@ -17,14 +15,13 @@ LOW_FACTOR, HIGH_FACTOR = 1.2, 2.5
 
 
 def find(f: Features) -> Found:
-    """By SM and tensor activity; without the profiling counters by power and one full thread, with little confidence."""
+    """By SM and tensor activity; without the profiling counters by power, with little confidence."""
     common = (at_least(f, "util", UTIL), below(f, "long_frac", LONG_PAUSES))
-    counters = (below(f, "sm", SM), below(f, "ten", TENSOR), below(f, "sm_busy", SM_BUSY))
-    one_thread = at_least(f, "main1", ONE_THREAD)
-    power = (below(f, "pr", POWER), below(f, "pr_busy", POWER_BUSY), one_thread)
+    counters = (below(f, "sm", SM), below(f, "ten", TENSOR))
+    power = below(f, "pr", POWER)
     is_blind = ~f.has("sm", "ten")
-    hits = all_met(common) & np.where(is_blind, all_met(power), all_met(counters))
-    beside = (*power, below(f, "mem", MEMORY))
+    hits = all_met(common) & np.where(is_blind, power.met, all_met(counters))
+    beside = (power, at_least(f, "main1", ONE_THREAD), below(f, "mem", MEMORY))
     return found(
         hits, confidence=np.where(is_blind, LOW, MEDIUM), low=1 - 1 / LOW_FACTOR, high=1 - 1 / HIGH_FACTOR,
         signs=(*common, *counters), strengthens=beside,

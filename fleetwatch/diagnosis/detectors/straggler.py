@@ -1,4 +1,7 @@
-"""One rank is slower than the others, which wait for it in every step."""
+"""One rank is slower than the others, which wait for it in every step.
+
+Why it is slower (its link's generation and width, other work on its host) is not read.
+"""
 
 import numpy as np
 
@@ -12,22 +15,26 @@ MADS = 3.0  # median absolute deviations from the job's median
 POINTS = 0.15  # and at least so much
 COMPARED = ("ten", "pr_max")
 RANKS_FOR_MAD = 4  # with fewer ranks the deviation of the deviant decides its own median
+INVERTED, TOGETHER = 0.5, 0.5  # correlation with the job's other GPUs: of the one, downwards, while most ranks move together
 
 
 def find(f: Features) -> Found:
-    """All of the job is affected: the waiting ranks and the one that they wait for."""
+    """All of the job is affected: the waiting ranks and the one that they wait for.
+
+    What is lost is what a step of the median rank takes less than the slow one's: by the clocks, and by the time for which the
+    median rank spins and the slow one does not; the two where both are read are the range.
+    """
     signs = (at_least(f, "job_gpus", GPUS), at_least(f, "job_util_min", UTIL))
     slow_clock = f["job_clk_min"] / f["job_clk_median"]
-    deviates = {name: _largest_deviation(f, name) for name in COMPARED}
-    is_slow = slow_clock < CLOCK
-    is_other = np.logical_or.reduce([found_of > POINTS for found_of in deviates.values()])
-    lost = np.fmax(1.0 - slow_clock, 0.0)
     evidence = (
         Sign("rank_clock", slow_clock, CLOCK, is_lower_bound=False),
-        *(Sign(f"rank_{name}", values, POINTS, is_lower_bound=True) for name, values in deviates.items()),
+        *(Sign(f"rank_{name}", _largest_deviation(f, name), POINTS, is_lower_bound=True) for name in COMPARED),
     )
-    hits: Mask = all_met(signs) & (is_slow | is_other)
-    return found(hits, confidence=MEDIUM, low=0.5 * lost, high=np.fmax(lost, 0.3), signs=signs, strengthens=evidence)
+    inverted = (Sign("job_corr_min", f["job_corr_min"], -INVERTED, is_lower_bound=False), at_least(f, "job_corr_median", TOGETHER))
+    hits: Mask = all_met(signs) & (np.logical_or.reduce([sign.met for sign in evidence]) | all_met(inverted))
+    by_clock, by_wait = (np.maximum(lost, 0.0) for lost in (1.0 - slow_clock, f["job_spin_median"] - f["job_spin_min"]))
+    low, high = np.fmin(by_clock, by_wait), np.fmax(by_clock, by_wait)
+    return found(hits, confidence=MEDIUM, low=low, high=high, signs=signs, strengthens=(*evidence, *inverted))
 
 
 def _largest_deviation(f: Features, name: str) -> np.ndarray:

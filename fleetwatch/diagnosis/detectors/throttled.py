@@ -9,10 +9,10 @@ UTIL = 0.50  # below it a clock says nothing
 
 
 def find(f: Features) -> Found:
-    """Known only where the throttle counters are read."""
+    """Known only where the throttle counters are read. What was lost is the missing clock, for as long as it was held down."""
     signs = (at_least(f, "thr", THROTTLED), below(f, "clk", CLOCK), at_least(f, "util", UTIL))
     lost = (1.0 - f["clk"]) * f["thr"]
-    return found(all_met(signs), confidence=HIGH, low=lost, high=1.0 - f["clk"], signs=signs)
+    return found(all_met(signs), confidence=HIGH, low=lost, high=lost, signs=signs)
 
 
 DETECTOR = Detector("throttled", (SHORT,), find, holds_of_shared=True)

@@ -1,5 +1,6 @@
 -- One row written: GPU time of one GPU, hour cut and cause of its node: broken (gpu_fault), unseen (no_telemetry), or with
---     persistence mode off (persistence_off). A drained node is no fault.
+--     persistence mode off (persistence_off). A drained node is no fault. A GPU on which a job worked while memory errors were
+--     counted is broken too, with nothing to win: none of its time was blocked.
 -- In:  node_ids, hours (timestamptz, clock hours; arrays of one length: a node's hour each).
 -- Again: safe; the caller deletes the hours' rows first, in the same transaction.
 WITH hour AS (
@@ -27,6 +28,18 @@ SELECT node_id, gpu_id, '', start, 'gpu_fault', sum(gpu_ms), sum(gpu_ms), sum(gp
 FROM spent
 WHERE state = 'unavailable' AND reason <> 'drained'
 GROUP BY node_id, gpu_id, start
+UNION ALL
+SELECT cause.node_id, cause.gpu_id, '', cause.start, 'gpu_fault', sum(cause.held_ms), 0, 0
+FROM hour
+JOIN diagnosis_causeentry AS cause
+    ON  cause.node_id = hour.node_id
+    AND cause.start >= hour.start
+    AND cause.start < hour.start + interval '1 hour'
+    AND cause.cause = 'gpu_fault'
+WHERE NOT EXISTS (
+    SELECT FROM spent WHERE spent.gpu_id = cause.gpu_id AND spent.start = cause.start AND spent.state = 'unavailable'
+)
+GROUP BY cause.node_id, cause.gpu_id, cause.start
 UNION ALL
 SELECT node_id, gpu_id, '', start, 'no_telemetry', sum(gpu_ms), 0, 0
 FROM spent
