@@ -1,8 +1,10 @@
 """The NinjaAPI of /api/v1: who may read, and how an error is told."""
 
+from http import HTTPStatus
+
 from django.http import HttpRequest, HttpResponse
 from ninja import NinjaAPI
-from ninja.errors import AuthenticationError, ValidationError
+from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.security import django_auth
 
 from fleetwatch.api.auth import Token
@@ -58,3 +60,11 @@ def _stranger(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
     answer = _answer(request, "an API token or a session is needed", "Authorization", 401)
     answer["WWW-Authenticate"] = "Bearer"
     return answer
+
+
+@api.exception_handler(HttpError)
+def _refused_by_ninja(request: HttpRequest, error: HttpError) -> HttpResponse:
+    """A body that is no JSON, and a change without a token or the session's form token."""
+    if error.status_code == HTTPStatus.FORBIDDEN:
+        return _answer(request, "an API token that may write is needed, or a session with its X-CSRFToken", "Authorization", 403)
+    return _answer(request, str(error), None, error.status_code)
