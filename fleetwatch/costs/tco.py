@@ -68,7 +68,7 @@ def _monthly(dollars: Decimal, gpus: Decimal) -> Decimal:
 
 
 def _hows(owned: Owned) -> list[str]:
-    of_server = f"a month and server ÷ {owned.gpus_per_server} GPUs"
+    of_server = f"a month and server × {MONTHS_PER_YEAR} ÷ {HOURS_PER_YEAR:,} h ÷ {owned.gpus_per_server} GPUs"
     host = f" + {owned.host_w:,f} W of the server ÷ {owned.gpus_per_server} (assumed)" if owned.host_w else ""
     return [
         f"${owned.server_usd:,f} a server ÷ {owned.gpus_per_server} GPUs ÷ {owned.years:f} years of {HOURS_PER_YEAR:,} h",

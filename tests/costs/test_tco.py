@@ -45,7 +45,7 @@ def test_each_part_says_how_it_came_about():
 
     assert hows[0] == "$280,320 a server ÷ 8 GPUs ÷ 4 years of 8,760 h"
     assert hows[1] == "(600 W a GPU (assumed) + 1,600 W of the server ÷ 8 (assumed)) × PUE 1.25 × $0.10 a kWh"
-    assert hows[2] == "$584 a month and server ÷ 8 GPUs"
+    assert hows[2] == "$584 a month and server × 12 ÷ 8,760 h ÷ 8 GPUs"
     assert components(replace(SERVER, host_w=Decimal(0)))[1].how == "(600 W a GPU (measured)) × PUE 1.25 × $0.10 a kWh"
 
 

@@ -62,6 +62,7 @@ def waste(request: HttpRequest) -> HttpResponse:
         "free": way,
         "with_free": (spread := with_free(lines, way) if way != OWN_LINE else {}),
         "rest_with_free": sum((spread[line.key] for line in lines[MAX_LINES:]), Decimal(0)) if spread else None,
+        "all_with_free": sum(spread.values(), Decimal(0)) if spread else None,
         "totals": totals,
         "progress": progress(period.interval, now=period.now) if group_by == "cause" else None,
         "energy": energy(period.interval, scope=IDLE_OR_STALLED),
