@@ -61,5 +61,7 @@ def _patient() -> "redis_client.retry.Retry":
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    if early_config.known_args_namespace.numprocesses and "PYTEST_XDIST_WORKER" not in os.environ:
+        return  # this process only hands tests out; each worker has servers of its own
     servers = Servers()
     early_config.add_cleanup(servers.stop)

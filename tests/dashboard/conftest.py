@@ -7,7 +7,6 @@ from tests.dashboard import factories
 @pytest.fixture(autouse=True)
 def _quick(settings):
     """Templates need no collected manifest here: the browser tests serve the real one."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # the real one takes 0.3 s a user, by design
     settings.STORAGES = settings.STORAGES | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
 
 
