@@ -112,6 +112,8 @@ def _text(content: bytes, max_bytes: int) -> str:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise RefusedError([Fault(content[: error.start].count(b"\n") + 1, "", "This is not UTF-8 text.")]) from error
+    if not text.strip():
+        raise RefusedError([Fault(1, "", "The file is empty.")])
     if "\0" in text:
         raise RefusedError([Fault(text[: text.index("\0")].count("\n") + 1, "", "There is a zero byte in it.")])
     return text

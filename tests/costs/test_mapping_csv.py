@@ -69,7 +69,7 @@ def test_every_fault_is_told_at_once():
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", [(1, "valid_from"), (1, ""), (1, "")]),
+        ("", [(1, "")]),
         ("user,team\nann,nlp\n", [(1, "valid_from")]),
         ("user,team,valid_from,colour\n", [(1, "colour")]),
         ("team,valid_from\n", [(1, "")]),

@@ -84,7 +84,8 @@ def test_every_fault_is_told_by_line_and_field():
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("", (1, "price", "This column is needed.")),
+        ("", (1, "", "The file is empty.")),
+        (" \n", (1, "", "The file is empty.")),
         ("gpu,price\n", (1, "valid_from", "This column is needed.")),
         ("price,valid_from\n", (1, "", "One of the columns gpu, node, pool, gpu_model is needed.")),
         ("gpu,price,valid_from,colour\n", (1, "colour", "There is no such column.")),

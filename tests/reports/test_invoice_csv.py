@@ -88,7 +88,7 @@ def test_our_own_focus_export_can_be_read():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", [(1, "amount"), (1, "")]),
+        ("", [(1, "")]),
         ("amount\n1\n", [(1, "")]),
         (PLAIN, [(1, "")]),
         (PLAIN + "p5,,,,x,,\np5,,,y,1,,\n", [(2, "amount"), (3, "gpu_hours")]),
