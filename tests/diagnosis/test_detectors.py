@@ -307,10 +307,15 @@ def test_a_known_service_is_surer_than_pauses_alone():
     assert sure("bursty_service of a batch job") == LOW
 
 
-@pytest.mark.parametrize(("traffic", "bound"), [("nic_rx", 2e9), ("rx", 2e9), ("nvl", 20e9)])
-def test_traffic_by_any_way_says_communication(traffic, bound):
+@pytest.mark.parametrize(("traffic", "bound"), [("nic_rx", 2e9), ("rx", 2e9)])
+def test_traffic_beyond_the_node_says_communication(traffic, bound):
     assert RULES["communication_bound"].finds(**({"nic_rx": None} | {traffic: bound}))
     assert not RULES["communication_bound"].finds(**({"nic_rx": None} | {traffic: bound * 0.999}))
+
+
+@pytest.mark.parametrize(("nvl", "sm", "ten", "is_found"), [(20e9, 0.49, 0.19, True), (20e9, 0.50, 0.19, False), (19e9, 0.49, 0.19, False)])
+def test_nvlink_alone_says_communication_only_where_the_units_wait_more(nvl, sm, ten, is_found):
+    assert RULES["communication_bound"].finds(nic_rx=None, nvl=nvl, sm=sm, ten=ten) == is_found
 
 
 @pytest.mark.parametrize(("failures", "is_found"), [(2, False), (3, True)])
