@@ -5,9 +5,11 @@ from decimal import Decimal
 
 import pytest
 
-from fleetwatch.accounts.models import Team
+from fleetwatch.accounts.models import Team, User
 from fleetwatch.costs.totals import Scope
+from fleetwatch.dashboard.pages import page_of
 from fleetwatch.diagnosis import check, recurring, selectors, sums
+from fleetwatch.diagnosis.caused import Saving
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from tests.diagnosis.told import DAY, NOW, cause, diagnosed, finding, gpu, job, rate
@@ -44,6 +46,42 @@ def test_the_largest_saving_stands_first():
     finding(large)
 
     assert [line.finding.job_id for line in found()] == [large.pk, small.pk]
+
+
+def test_every_finding_is_on_exactly_one_page_and_what_appears_before_the_cursor_shifts_nothing():
+    rate()
+    for number, hours in enumerate((0.5, 1, 1, 0.25)):
+        run = job(f"slurm/della/{number}")
+        cause(of=run, on=gpu(number), hours=hours)
+        finding(run)
+    numbers = [line.finding.its_job.key[-1] for line in found()]
+
+    first = page_of(selectors.findings(WEEK, now=NOW), after="", size=2)
+    late = job("slurm/della/9")
+    cause(of=late, on=gpu(9), hours=2)
+    finding(late)
+    second = page_of(selectors.findings(WEEK, now=NOW), after=first.after, size=2)
+
+    assert numbers == ["1", "2", "0", "3"]
+    assert [[line.finding.its_job.key[-1] for line in page.rows] for page in (first, second)] == [["1", "2"], ["0", "3"]]
+    assert (first.total, first.is_first, second.total, second.is_first, second.after) == (4, True, 5, False, "")
+    assert page_of(selectors.findings(WEEK, now=NOW), after="x~y~z", size=2).is_first
+
+
+def test_findings_are_counted_and_summed_by_status_and_by_whom_they_are_given_to():
+    rate()
+    ann = User.objects.create(username="ann")
+    for number, facts in enumerate(({}, {"status": "accepted", "assignee": ann}, {"status": "snoozed", "snoozed_until": NOW})):
+        run = job(f"slurm/della/{number}")
+        cause(of=run, on=gpu(number))
+        finding(run, **facts)
+
+    every = selectors.findings(WEEK, now=NOW)
+
+    assert every.counts() == {"open": 2, "accepted": 1}
+    # an hour each at $2, of which half to all
+    assert every.of_status("open").saving() == Saving(HOUR_MS, 2 * HOUR_MS, Decimal(2), Decimal(4))
+    assert [len(every.assigned(name)) for name in ("ann", "", "nobody")] == [1, 2, 0]
 
 
 def test_what_is_outside_the_period_or_saves_nothing_is_not_listed():
