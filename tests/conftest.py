@@ -3,6 +3,13 @@ import os
 import pytest
 from django.conf import settings as django_settings
 
+LIVING = ("tests/end_to_end/test_kill_nine.py", "tests/stack/test_up.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of a living stack come first: one worker gets them all, so each stack starts once, and none is the last to run alone."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LIVING))
+
 
 def pytest_configure() -> None:
     """Passwords of tests are hashed quickly: the real way takes 0.3 s a user, by design."""
