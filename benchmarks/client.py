@@ -13,6 +13,7 @@ from benchmarks.servers import Hub
 from benchmarks.tables import BenchError
 
 END = b"\r\n\r\n"
+KEPT_S = 20  # the web server closes a connection that is silent for half a minute
 
 
 def post_all(port: int, queues: Sequence[Sequence[bytes]]) -> list[float]:
@@ -68,7 +69,7 @@ class Page:
 
 
 class Reader:
-    """Somebody who is logged in, and asks over one kept connection."""
+    """Somebody who is logged in, and asks over one kept connection; a new one after a pause, as the server closes it then."""
 
     def __init__(self, hub: Hub) -> None:
         from django.test import Client
@@ -82,14 +83,18 @@ class Reader:
         assert hub.port is not None
         self._hub, self._cookie = hub, f"sessionid={client.cookies['sessionid'].value}"
         self._connection = http.client.HTTPConnection("127.0.0.1", hub.port, timeout=600)
+        self._answered = time.monotonic()
 
     def get(self, path: str) -> Page:
         """Raises BenchError for anything but 200."""
+        if time.monotonic() - self._answered > KEPT_S:
+            self._connection.close()
         before, began = self._hub.postgres_s() + self._hub.web_s(), time.perf_counter()
         self._connection.request("GET", path, headers={"Cookie": self._cookie})
         answer = self._connection.getresponse()
         body = answer.read()
         took = time.perf_counter() - began
+        self._answered = time.monotonic()
         used = self._hub.postgres_s() + self._hub.web_s() - before
         if answer.status != 200:
             raise BenchError(f"{path} answered {answer.status}: {body[:300]!r}")
