@@ -18,6 +18,7 @@ from fleetwatch.costs.day_sums import sum_days
 from fleetwatch.costs.services import ensure_example_rates
 from fleetwatch.demo import bulk, fleet, tiling
 from fleetwatch.inventory.models import Node
+from fleetwatch.ledger import state_days
 from fleetwatch.ledger.services import post
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.operations.services import record_run
@@ -64,7 +65,7 @@ class Command(BaseCommand):
             did["hours"] = self._post(options["workers"], now)
             ensure_example_rates(now)
             did["tiled"] = self._tile(past, options["ledger_days"] - options["days"])
-            did |= sum_days(now, NO_LIMIT)
+            did |= sum_days(now, NO_LIMIT) | state_days.refresh(now, NO_LIMIT)
         self.stdout.write(" ".join(f"{name}={count}" for name, count in did.items()))
 
     def _tell(self, groups: list[list[fleet.DemoNode]], past: bulk.Past, *, workers: int, now: datetime) -> dict[str, int]:
