@@ -166,6 +166,8 @@ def test_pools_classes_and_regions_are_their_own_subjects():
     for node_class, region in (("", ""), ("spot", ""), ("owned", ""), ("", "eu"), ("spot", "eu"), ("spot", "us")):
         a_rate("1", gpu=gpu, node_class=node_class, region=region)
 
+    assert Rate.objects.count() == 2 + 6
+
 
 @pytest.mark.parametrize("fields", [{}, {"pool": "a", "gpu_model": True}, {"pool": "a", "region": "eu"}, {"gpu_model": True, "node": True}])
 def test_a_rate_is_for_exactly_one_subject(fields):

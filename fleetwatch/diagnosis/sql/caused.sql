@@ -1,8 +1,9 @@
 -- One row: causes of a node's UTC day (or of a part of it) between two moments, packed as columns.py reads them: of each GPU, job and
 --      cause; beside them the names of the causes that the numbers in them stand for, from 1 on, with commas.
 -- In:  start, end (timestamptz, cuts of the ledger); days (the UTC days that the period touches); moments, moved (costs/sql/moments.sql:
---      arrays of one length); eras (its moments, each once); use_sums (whether sums of days can answer); is_current (only hours whose ledger did not change since they
---      were diagnosed); what is looked at, NULL = all: node_ids (nodes on which it may lie: of one job these are few), job_id, cause.
+--      arrays of one length); eras (its moments, each once); use_sums (whether sums of days can answer); is_current (only hours whose
+--      ledger did not change since they were diagnosed); what is looked at, NULL = all: node_ids (nodes on which it may lie: of one job
+--      these are few), job_id, cause.
 -- Again: safe, it only reads. The tests on parameters are constants to the planner: it folds them away.
 WITH calendar AS (
     SELECT
