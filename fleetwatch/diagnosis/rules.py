@@ -101,17 +101,22 @@ def found(
     strengthens: Sequence[Sign] = (),
     possible: Mask | None = None,
 ) -> Found:
-    """A Found from scalars or arrays; shares are kept within 0 to 1."""
-    shape = hits.shape
+    """A Found from scalars or arrays; shares are kept within 0 to 1, and 0 where the rule does not hold."""
     return Found(
         hits,
         np.where(hits, confidence, NO_WORD).astype(np.int8),
-        np.clip(np.nan_to_num(np.broadcast_to(low, shape)), 0.0, 1.0),
-        np.clip(np.nan_to_num(np.broadcast_to(high, shape)), 0.0, 1.0),
+        _share(low, hits),
+        _share(high, hits),
         tuple(signs),
         tuple(strengthens),
         possible,
     )
+
+
+def _share(share: Floats | float, hits: Mask) -> Floats:
+    kept = np.zeros(hits.shape)
+    kept[hits] = np.clip(np.nan_to_num(np.broadcast_to(share, hits.shape)[hits]), 0.0, 1.0)
+    return kept
 
 
 def less_sure(level: int, *missing: Mask) -> Levels:

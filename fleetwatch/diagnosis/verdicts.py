@@ -7,9 +7,10 @@ At both ends of such a stretch cells are left out that are well by themselves: a
 for a third in the cause may hold its rule, so the stretch reaches over where it began.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from fleetwatch.diagnosis import spans
 from fleetwatch.diagnosis.cells import CELL_MS
 from fleetwatch.diagnosis.detectors import DETECTORS, healthy
-from fleetwatch.diagnosis.features import Features, Floats, Lanes, Mask
+from fleetwatch.diagnosis.features import Features, Floats, Ints, Lanes, Mask
 from fleetwatch.diagnosis.rules import HIGH, Detector, Found, Levels
 
 COVERAGE = 0.6  # observed ÷ held, below which nothing is said
@@ -52,14 +53,24 @@ class Verdicts:
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """Where one detector covers a cell, with the most that its windows say; `possible`: where nothing read rules it out."""
+    """Where one detector covers a cell, with the most that its windows say; `possible`: where nothing read rules it out.
+
+    Arrays are of the lanes `rows` (ascending) alone, from the cell `first` on: of all others it says nothing.
+    """
 
     detector: Detector
+    rows: Ints
+    first: int
     cells: Mask
     confidence: Levels
     low: Floats
     high: Floats
     possible: Mask
+
+    def at(self, where: Mask) -> tuple[Ints, Ints]:
+        """The places, in arrays of all lanes and cells, at which a mask of this one's is true."""
+        row, cell = np.nonzero(where)
+        return self.rows[row], cell + self.first
 
 
 def judge(lanes: Lanes, *, since: int = 0) -> Verdicts:
@@ -91,9 +102,10 @@ def _judged(lanes: Lanes, since: int) -> Verdicts:
     for one in reversed(list(covered(lanes, since=since))):
         number = NUMBER[one.detector.cause]
         if one.detector.cause not in WELL:
-            also[one.cells | one.possible] |= 1 << number
-        cause[one.cells], confidence[one.cells] = number, one.confidence[one.cells]
-        low[one.cells], high[one.cells] = one.low[one.cells], one.high[one.cells]
+            also[one.at(one.cells | one.possible)] |= 1 << number
+        at = one.at(one.cells)
+        cause[at], confidence[at] = number, one.confidence[one.cells]
+        low[at], high[at] = one.low[one.cells], one.high[one.cells]
     _overrule(lanes, cause, confidence, low, high)
     is_told = cause >= 0
     also[is_told] &= ~(np.int64(1) << cause[is_told].astype(np.int64))
@@ -129,10 +141,32 @@ class _Look:
         return healthy.find(self.alone).hits | healthy.find_busy(self.alone).hits
 
 
+@dataclass(frozen=True)
+class _Windows:
+    """Windows of one length over what a look looks at: of `running` work or of all."""
+
+    look: _Look
+    features: Features
+    running: bool
+
+    @cached_property
+    def enough(self) -> Mask:
+        """Where enough was observed to say something."""
+        f = self.features
+        with np.errstate(invalid="ignore"):
+            known: Mask = (f["coverage"] >= COVERAGE) & f.lanes.held
+            return known & (f["observed_s"] >= DATA_S) if self.running else known
+
+    @cached_property
+    def enough_of_one(self) -> Mask:
+        """And one job alone held the GPU."""
+        return self.enough & ~self.features.is_shared
+
+
 def covered(lanes: Lanes, *, since: int = 0) -> Iterator[Covered]:
-    """Each detector of the table with the cells that it covers, in the table's order."""
+    """Each detector of the table that says something with the cells that it covers, in the table's order."""
     looks: dict[tuple[int, bool], _Look] = {}
-    windows: dict[tuple[int, bool], Features] = {}
+    windows: dict[tuple[int, bool], _Windows] = {}
     warm = _warm(lanes)
     for detector in DETECTORS:
         parts = []
@@ -145,9 +179,12 @@ def covered(lanes: Lanes, *, since: int = 0) -> Iterator[Covered]:
                 looks[first, running] = _Look(first, Features(_from(warm if running else lanes, first), 1))
             look = looks[first, running]
             if (length, running) not in windows:
-                windows[length, running] = look.alone if length == 1 else Features(look.alone.lanes, length)
-            parts.append(_covered_by(look, windows[length, running], detector))
-        yield parts[0] if len(parts) == 1 else _joined(detector, parts)
+                features = look.alone if length == 1 else Features(look.alone.lanes, length)
+                windows[length, running] = _Windows(look, features, running)
+            if (part := _covered_by(windows[length, running], detector)) is not None:
+                parts.append(part)
+        if parts:
+            yield parts[0] if len(parts) == 1 else _joined(detector, parts, lanes.held.shape[1])
 
 
 def _warm(lanes: Lanes) -> Lanes:
@@ -179,30 +216,30 @@ def _from(lanes: Lanes, first: int) -> Lanes:
     )
 
 
-def _covered_by(look: _Look, f: Features, detector: Detector) -> Covered:
+def _covered_by(windows: _Windows, detector: Detector) -> Covered | None:
+    """None: the rule holds of no lane."""
+    f, look = windows.features, windows.look
+    enough = windows.enough if detector.holds_of_shared else windows.enough_of_one
     found = detector.find(f)
-    with np.errstate(invalid="ignore"):
-        enough = (f["coverage"] >= COVERAGE) & f.lanes.held
-        if detector.is_of_running_work:
-            enough &= f["observed_s"] >= DATA_S
-        if not detector.holds_of_shared:
-            enough &= ~f.is_shared
-    part = _spread(
-        replace(found, hits=found.hits & enough if detector.is_told else opened(found.hits & enough)), detector, enough, f.length
-    )
+    hits = found.hits & enough
+    is_possible = np.zeros_like(hits) if found.possible is None else found.possible & enough
+    # of few lanes a rule says anything: what follows looks at these alone
+    rows = np.flatnonzero((hits | is_possible).any(axis=1))
+    if not len(rows):
+        return None
+    hits, is_possible, enough, held = hits[rows], is_possible[rows], enough[rows], f.lanes.held[rows]
+    part = _spread(replace(found, hits=hits if detector.is_told else opened(hits)), rows, enough, windows, detector)
     if detector.cause not in WELL:
         # nobody is accused of warming up
-        part = replace(part, cells=part.cells & f.lanes.held)
-    if edge := _edge(f.length):
+        part = replace(part, cells=part.cells & held)
+    if (edge := _edge(f.length)) and part.cells.any():
         shows = detector.shows(look.alone) if detector.shows else detector.find(look.alone).hits
-        part = replace(part, cells=part.cells & ~at_the_edges(part.cells, look.is_well & ~shows, edge))
+        part = replace(part, cells=part.cells & ~at_the_edges(part.cells, (look.is_well & ~shows)[rows], edge))
     if detector.begins:
-        part = _begun(part, detector.begins(look.alone) & f.lanes.held)
+        part = _begun(part, detector.begins(look.alone)[rows] & held)
     if detector.spared:
         part = _spared(part, detector.spared)
-    if found.possible is not None:
-        part = replace(part, possible=_most(found.possible & enough, enough, f.length))
-    return part if look.first == 0 else _padded(part, look.first)
+    return replace(part, possible=_most(is_possible, enough, f.length)) if is_possible.any() else part
 
 
 def _begun(part: Covered, begins: Mask) -> Covered:
@@ -217,19 +254,6 @@ def _spared(part: Covered, count: int) -> Covered:
     """With nothing to recover of the first `count` cells of each stretch."""
     first = _leading(part.cells, np.ones_like(part.cells), count)
     return replace(part, low=np.where(first, 0.0, part.low), high=np.where(first, 0.0, part.high))
-
-
-def _padded(part: Covered, first: int) -> Covered:
-    """The same with so many cells before that nothing covers."""
-    before = [(0, 0), (first, 0)]
-    return Covered(
-        part.detector,
-        np.pad(part.cells, before),
-        np.pad(part.confidence, before),
-        np.pad(part.low, before),
-        np.pad(part.high, before),
-        np.pad(part.possible, before),
-    )
 
 
 def at_the_edges(cells: Mask, is_loose: Mask, edge: int) -> Mask:
@@ -265,26 +289,27 @@ def opened(hits: Mask) -> Mask:
     return np.ascontiguousarray(is_open.T)
 
 
-def _spread(found: Found, detector: Detector, enough: Mask, length: int) -> Covered:
+def _spread(found: Found, rows: Ints, enough: Mask, windows: _Windows, detector: Detector) -> Covered:
     """From windows to cells: one is covered where the rule is open in at least half of the windows that look at it.
 
     So a cause begins where it began: windows that reach back before it are the fewer half there.
-    Shares are means over the open windows, confidence is the surest.
+    Shares are means over the open windows, confidence is the surest. `found.hits` and `enough` are of the lanes `rows`.
     """
-    is_open = found.hits
+    is_open, length = found.hits, windows.features.length
     count = _ahead(is_open.astype(np.float64), length)
     cells = _most(is_open, enough, length)
     low, high = (
-        np.divide(_ahead(np.where(is_open, share, 0.0), length), count, out=np.zeros_like(count), where=cells)
+        np.divide(_ahead(np.where(is_open, share[rows], 0.0), length), count, out=np.zeros_like(count), where=cells)
         for share in (found.low, found.high)
     )
-    sure = np.where(is_open, found.confidence, 0)
+    sure = np.where(is_open, found.confidence[rows], 0)
     width = 1
     while width < length:
         step = min(width, length - width)
         sure[:, :-step] = np.maximum(sure[:, :-step], sure[:, step:].copy())
         width += step
-    return Covered(detector, cells, np.where(cells, sure, 0).astype(np.int8), low, high, np.zeros_like(cells))
+    confidence = np.where(cells, sure, 0).astype(np.int8)
+    return Covered(detector, rows, windows.look.first, cells, confidence, low, high, np.zeros_like(cells))
 
 
 def _most(hits: Mask, enough: Mask, length: int) -> Mask:
@@ -300,12 +325,28 @@ def _ahead(values: Floats, length: int) -> Floats:
     return total[:, ::-1]
 
 
-def _joined(detector: Detector, parts: list[Covered]) -> Covered:
+def _joined(detector: Detector, parts: Sequence[Covered], count: int) -> Covered:
+    """What several say, of all lanes that one of them says something of, and of all `count` cells."""
+    rows = np.unique(np.concatenate([part.rows for part in parts]))
+    wide = [_widened(part, rows, count) for part in parts]
     return Covered(
         detector,
-        np.logical_or.reduce([part.cells for part in parts]),
-        np.maximum.reduce([np.where(part.cells, part.confidence, 0).astype(np.int8) for part in parts]),
-        np.min([np.where(part.cells, part.low, 1.0) for part in parts], axis=0),
-        np.max([np.where(part.cells, part.high, 0.0) for part in parts], axis=0),
-        np.logical_or.reduce([part.possible for part in parts]),
+        rows,
+        0,
+        np.logical_or.reduce([part.cells for part in wide]),
+        np.maximum.reduce([np.where(part.cells, part.confidence, 0).astype(np.int8) for part in wide]),
+        np.min([np.where(part.cells, part.low, 1.0) for part in wide], axis=0),
+        np.max([np.where(part.cells, part.high, 0.0) for part in wide], axis=0),
+        np.logical_or.reduce([part.possible for part in wide]),
     )
+
+
+def _widened(part: Covered, rows: Ints, count: int) -> Covered:
+    """The same of these lanes and all `count` cells: nothing covers the others."""
+
+    def wide(values: NDArray[Any]) -> Any:
+        found = np.zeros((len(rows), count), dtype=values.dtype)
+        found[np.searchsorted(rows, part.rows), part.first :] = values
+        return found
+
+    return Covered(part.detector, rows, 0, *map(wide, (part.cells, part.confidence, part.low, part.high, part.possible)))
