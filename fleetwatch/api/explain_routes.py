@@ -1,5 +1,6 @@
 """Why a figure is what it is: dollars, the entries behind them, the windows behind these, and the rule that decided."""
 
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any
@@ -7,11 +8,13 @@ from typing import Annotated, Any
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query, Router, Schema
+from pydantic import Field
 
 from fleetwatch.api import schemas
 from fleetwatch.api.period import RequestError, asked
 from fleetwatch.costs.priced import Priced, priced
 from fleetwatch.costs.pricing import usd
+from fleetwatch.costs.totals import UNALLOCATED
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import explain
@@ -72,6 +75,15 @@ class ExplainedWindow(Schema):
     parts: list[ExplainedPart]
 
 
+class ExplainQuery(Schema):
+    """`job` "" is what no job held; `newest`: of a longer period the newest 6 hours with anything of it."""
+
+    gpu: Annotated[str, Field(max_length=400, pattern="^[^\\x00]*$")]
+    job: schemas.Name = None
+    state: schemas.Name = None
+    newest: bool = False
+
+
 class Explanation(schemas.Period):
     """`entries` are of the whole hours; `windows` of the time asked for. `is_final`: windows are gone, entries stay."""
 
@@ -87,22 +99,21 @@ class Explanation(schemas.Period):
 def explained(
     request: HttpRequest,
     period: Query[schemas.PeriodQuery],
-    gpu: Annotated[str, Query(max_length=400, pattern="^[^\\x00]*$")],
-    job: schemas.Name = None,
-    state: schemas.Name = None,
+    what: Query[ExplainQuery],
 ) -> Answer:
     """Up to 6 hours of one GPU (with its MIG instances), of one job or state alone where named."""
     wanted = asked(request)
-    if wanted.interval.duration_ms > explain.MAX_SPAN_MS:
+    if wanted.interval.duration_ms > explain.MAX_SPAN_MS and not what.newest:
         raise RequestError(f"at most {explain.MAX_SPAN_MS // HOUR_MS} hours can be explained at once", field="from")
-    found = GPU.objects.select_related("node").filter(uuid=gpu).first()
+    found = GPU.objects.select_related("node").filter(uuid=what.gpu).first()
     if found is None:
         raise RequestError("there is no such GPU", field="gpu", status=404)
-    if state is not None and state not in STATES:
-        raise RequestError(f"a state is {', '.join(STATES)}", field="state")
-    job_id = None if job is None else _job_id(job)
-    lines = priced(explain.rows(found, wanted.interval, job_id=job_id, state=state))
-    windows = explain.stretches(found, wanted.interval, job_id=job_id, state=state)
+    only = state_named(what.state)
+    job_id = None if what.job is None else _job_id(what.job)
+    if what.newest:
+        wanted = replace(wanted, interval=explain.newest(found, wanted.interval, job_id=job_id, state=only))
+    lines = priced(explain.rows(found, wanted.interval, job_id=job_id, state=only))
+    windows = explain.stretches(found, wanted.interval, job_id=job_id, state=only)
     versions = {line.row.policy.version for line in lines} | {one.policy_version for one in windows}
     return wanted.echo() | {
         "gpu": found.uuid,
@@ -116,7 +127,16 @@ def explained(
     }
 
 
+def state_named(name: str | None) -> str | None:
+    """The name, where it is a state's or none. Raises RequestError for another."""
+    if name is not None and name not in STATES:
+        raise RequestError(f"a state is {', '.join(STATES)}", field="state")
+    return name
+
+
 def _job_id(key: str) -> int:
+    if key == UNALLOCATED:
+        return explain.NOBODY
     found = Job.objects.filter(key=key).values_list("pk", flat=True).first()
     if found is None:
         raise RequestError("there is no such job", field="job", status=404)

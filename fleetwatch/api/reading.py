@@ -11,6 +11,7 @@ from fleetwatch.api.auth import Token
 from fleetwatch.api.budget_routes import router as budgets
 from fleetwatch.api.commitment_routes import router as commitments
 from fleetwatch.api.explain_routes import router as explanations
+from fleetwatch.api.figure_routes import router as explained_figures
 from fleetwatch.api.finding_routes import router as findings
 from fleetwatch.api.invoice_routes import router as invoices
 from fleetwatch.api.period import RequestError
@@ -27,6 +28,7 @@ rows of one breakdown sum to their total. `null` means "not known", never zero. 
 api = NinjaAPI(title="FleetWatch", version="1", description=DESCRIPTION, docs_url=None, openapi_url=None, auth=[Token(), django_auth])
 api.add_router("", router)
 api.add_router("", explanations)
+api.add_router("", explained_figures)
 api.add_router("", findings)
 api.add_router("", trials)
 api.add_router("", reports)

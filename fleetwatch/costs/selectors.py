@@ -35,6 +35,7 @@ from fleetwatch.costs.totals import (
     SpendingNow,
     Totals,
 )
+from fleetwatch.costs.traced import Traced, terms
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.inventory.services import SILENT_MS
 from fleetwatch.jobs.models import Job
@@ -56,6 +57,7 @@ __all__ = [
     "Series",
     "SpendingNow",
     "Totals",
+    "Traced",
     "Wasters",
     "breakdown",
     "covered",
@@ -68,6 +70,7 @@ __all__ = [
     "spending_now",
     "totals",
     "totals_by",
+    "traced",
     "wasters",
     "without",
 ]
@@ -175,6 +178,17 @@ def wasters(interval: Interval, size: int) -> Wasters:
         _ranked(held, "user", size=size),
         _ranked(held, "job", size=size),
     )
+
+
+def traced(interval: Interval, *, size: int, scope: Scope = EVERYTHING, start: int = 0) -> Traced:
+    """What totals() of the same interval and scope is made of, with `size` of its parts, the dearest first.
+
+    The parts are jobs (key "": what no job held); of one job, and of what none held, GPUs.
+    """
+    parts_by = "job" if scope.job is None else "gpu"
+    told = read(interval, by=(parts_by,), scope=scope)
+    parts = _ranked(told, parts_by, sort=ranking.COST, start=start, size=size)
+    return Traced(parts.totals, terms(columns.everything(told)), parts_by, parts)
 
 
 def _ranked(told: Columns, group_by: str, *, size: int, sort: str = ranking.WASTE, start: int | Place = 0) -> Ranked:

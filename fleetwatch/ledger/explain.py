@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import numpy as np
+from django.db.models import Q
 
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger import activity, lanes, plan, reading, states
@@ -20,6 +21,7 @@ from fleetwatch.telemetry import retention
 
 HOUR = timedelta(hours=1)
 MAX_SPAN_MS = 6 * HOUR_MS  # 2,160 windows of ten seconds
+NOBODY = 0  # as a job's id: what no job held; None is everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ def rows(gpu: GPU, interval: Interval, *, job_id: int | None = None, state: str 
         told = model._default_manager.select_related("gpu", "job", "policy").filter(
             gpu_id__in=_family(gpu), start__gte=floor_hour(interval.start), start__lt=interval.end
         )
-        told = told if job_id is None else told.filter(job_id=job_id)
+        told = told if job_id is None else told.filter(_held_by(job_id))
         found += told if state is None else told.filter(state=state)
     return sorted(found, key=lambda row: (row.start, row.gpu_id, row.job_id or 0, row.state, -row.gpu_ms))
 
@@ -90,11 +92,15 @@ def stretches(gpu: GPU, interval: Interval, *, job_id: int | None = None, state:
         question = reading.question(_only(facts, family), *piece.hours, policy)
         within = (max(low, piece.start_ms), min(high, piece.end_ms))
         for judged in states.judged_lanes(question):
-            if judged.one.member.gpu_id in family and job_id in (None, judged.job_id):
+            if judged.one.member.gpu_id in family and job_id in (None, judged.job_id or NOBODY):
                 found += _stretches(judged, within, row.version)
     if state is not None:
         found = [one for one in found if any(part.state == state for part in one.parts)]
     return sorted(found, key=lambda one: (one.start_ms, one.gpu_id, one.job_id or 0))
+
+
+def _held_by(job_id: int) -> Q:
+    return Q(job_id__isnull=True) if job_id == NOBODY else Q(job_id=job_id)
 
 
 def _family(gpu: GPU) -> list[int]:
@@ -182,6 +188,6 @@ def newest(gpu: GPU, interval: Interval, *, job_id: int | None = None, state: st
 def _last(gpu: GPU, interval: Interval, *, job_id: int | None, state: str | None) -> datetime:
     """The last clock hour of the interval with an entry; its end where there is none."""
     told = Entry.objects.filter(gpu_id__in=_family(gpu), start__gte=floor_hour(interval.start), start__lt=interval.end)
-    told = told if job_id is None else told.filter(job_id=job_id)
+    told = told if job_id is None else told.filter(_held_by(job_id))
     last = (told if state is None else told.filter(state=state)).order_by("start").values_list("start", flat=True).last()
     return floor_hour(interval.end if last is None else last)

@@ -78,3 +78,13 @@ def test_what_cannot_be_explained_says_why(api, gpu, query, status, field):
 
 def test_a_stranger_gets_401(gpu):
     assert Client().get(f"/api/v1/explain?gpu={gpu.uuid}&{PERIOD}").status_code == 401
+
+
+def test_a_long_period_is_explained_by_its_newest_hours_where_that_is_asked(api, gpu):
+    answer = api.get(f"/api/v1/explain?gpu={gpu.uuid}&from=2026-11-19T00:00Z&to=2026-11-20T12:00Z&newest=true").json()
+
+    assert (answer["usd"], answer["to"]) == (3.6, "2026-11-20T07:00:00Z")
+
+
+def test_of_what_no_job_held_there_is_nothing_here(api, gpu):
+    assert api.get(f"/api/v1/explain?gpu={gpu.uuid}&job=&{PERIOD}").json()["entries"] == []

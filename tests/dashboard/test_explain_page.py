@@ -1,5 +1,8 @@
 """Explain, as a page and as a fragment."""
 
+import html
+import re
+
 import pytest
 import time_machine
 
@@ -54,10 +57,49 @@ def test_pages_that_show_the_figure_lead_to_it(reader, gpu):
         assert "/explain?" in reader.get(page).content.decode()
 
 
-@pytest.mark.parametrize("query", ["", "gpu=GPU-nowhere", "gpu=GPU-n1-0&job=slurm/della/404"])
+def test_a_figure_is_gpu_time_times_rate_and_leads_to_its_jobs(reader, gpu):
+    page = reader.get(f"/explain?user=ann&{PERIOD}").content.decode()
+
+    assert "GPU time × rate = dollars" in page
+    assert page.count("$1.80") >= 2  # half an hour useful and half an hour idle, at 3.60
+    assert "job=slurm%2Fdella%2F%3Cscript%3E" in page
+    assert "<script>alert" not in page
+
+
+def test_a_job_leads_to_its_gpus_and_a_gpu_to_windows(reader, gpu):
+    job = "slurm%2Fdella%2F%3Cscript%3Ealert%281%29%3C%2Fscript%3E"
+    page = reader.get(f"/explain?user=ann&job={job}&{PERIOD}").content.decode()
+
+    found = re.search(r'href="(/explain\?[^"]*gpu=GPU-n1-0)"', page)
+    assert found is not None
+    assert "user=" not in found[1]
+    assert "in a quiet run since" in reader.get(html.unescape(found[1])).content.decode()
+
+
+def test_of_what_no_job_held_only_that_is_told(reader, gpu):
+    page = reader.get(f"/explain?gpu={gpu.uuid}&job=&{PERIOD}").content.decode()
+
+    assert "what no job held" in page
+    assert "nothing of it in this time" in page
+
+
+@pytest.mark.parametrize("query", ["team=nowhere", "state=lazy&user="])
+def test_a_period_without_gpu_time_says_so(reader, gpu, query):
+    page = reader.get(f"/explain?{query}&from=2026-11-19T00:00Z&to=2026-11-19T01:00Z").content.decode()
+
+    assert "No GPU time in this period" in page
+
+
+def test_figures_lead_to_what_they_are_made_of(reader, gpu):
+    assert "/explain?" in reader.get(f"/?{PERIOD}").content.decode()
+    assert "user=ann" in re.findall(r'"/explain\?([^"]*)"', reader.get(f"/waste?group=user&{PERIOD}").content.decode())[0]
+
+
+@pytest.mark.parametrize("query", ["gpu=", "gpu=GPU-nowhere", "gpu=GPU-n1-0&job=slurm/della/404"])
 def test_what_is_not_there_is_404(reader, gpu, query):
     assert reader.get(f"/explain?{query}").status_code == 404
 
 
 def test_a_stranger_is_sent_to_the_login(client, gpu):
-    assert client.get(f"/explain?gpu={gpu.uuid}")["Location"].startswith("/accounts/login/")
+    for query in (f"?gpu={gpu.uuid}", ""):
+        assert client.get(f"/explain{query}")["Location"].startswith("/accounts/login/")

@@ -1,11 +1,16 @@
 """Why a figure is what it is, as a page, and as a fragment of the pages that show the figure."""
 
+from typing import Any
+from urllib.parse import urlencode
+
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
+from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.priced import priced
+from fleetwatch.costs.totals import UNALLOCATED, Scope
 from fleetwatch.dashboard.decided import by_rule
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.inventory.models import GPU
@@ -14,17 +19,57 @@ from fleetwatch.ledger import explain
 from fleetwatch.ledger.policy import STATES
 
 MAX_RULES = 60  # shown; the API gives every window
+MAX_PARTS = 100
+# what narrows a figure, and what it is called
+SUBJECTS = {
+    "team": "team",
+    "project": "project",
+    "cost_centre": "cost centre",
+    "user": "user",
+    "node": "node",
+    "gpu_model": "GPU model",
+    "job": "job",
+}
 
 
 @require_GET
 @login_required
 def explained(request: HttpRequest) -> HttpResponse:
-    """`?gpu=&from=&to=[&job=][&state=]`: the newest 6 hours of a longer period."""
-    gpu = get_object_or_404(GPU.objects.select_related("node", "model"), uuid=request.GET.get("gpu", ""))
-    key, state = request.GET.get("job", ""), request.GET.get("state", "")
+    """`?gpu=`: entries, windows and rules of a GPU; else what the figure of `?team=`, `?job=`, ... (all: of everything) is made of."""
+    return _of_gpu(request) if "gpu" in request.GET else _of_figure(request)
+
+
+def _of_figure(request: HttpRequest) -> HttpResponse:
+    """Of what no job held with an empty job; `state` narrows it too."""
+    period = read_period(request)
+    named: dict[str, Any] = {name: request.GET[name] for name in SUBJECTS if name in request.GET}
+    state = _state(request)
+    scope = Scope(**named, states=None if state is None else (state,))
+    told = costs.traced(period.interval, scope=scope, size=MAX_PARTS)
+    further = named if told.parts_by == "job" else {name: value for name, value in named.items() if name == "job"}
+    further = further | ({} if state is None else {"state": state})
+    context = {
+        "told": told,
+        "subjects": [(SUBJECTS[name], value or "what no job held") for name, value in named.items()],
+        "state": state,
+        "further": urlencode(further),
+    }
+    return render(request, "dashboard/figure.html", period.context("waste", **context))
+
+
+def _state(request: HttpRequest) -> str | None:
+    state = request.GET.get("state")
+    return state if state in STATES else None
+
+
+def _of_gpu(request: HttpRequest) -> HttpResponse:
+    """`?gpu=&from=&to=[&job=][&state=]`: the newest 6 hours of a longer period; with an empty job what no job held."""
+    gpu = get_object_or_404(GPU.objects.select_related("node", "model"), uuid=request.GET["gpu"])
+    key, only = request.GET.get("job"), _state(request)
     job = get_object_or_404(Job, key=key) if key else None
     period = read_period(request, default="1h")
-    job_id, only = None if job is None else job.pk, state if state in STATES else None
+    is_nobody = key == UNALLOCATED
+    job_id = explain.NOBODY if is_nobody else None if job is None else job.pk
     interval = explain.newest(gpu, period.interval, job_id=job_id, state=only)
     lines = priced(explain.rows(gpu, interval, job_id=job_id, state=only))
     found = by_rule(explain.stretches(gpu, interval, job_id=job_id, state=only))
@@ -32,6 +77,7 @@ def explained(request: HttpRequest) -> HttpResponse:
     context = {
         "gpu": gpu,
         "job": job,
+        "is_nobody": is_nobody,
         "interval": interval,
         "asked": [moment.isoformat(timespec="minutes") for moment in (interval.start, interval.end)],
         "is_cut": interval != period.interval,
