@@ -8,6 +8,7 @@ from fleetwatch.costs import pricing
 from fleetwatch.costs.cells import Cell
 from fleetwatch.costs.ranking import Ranked
 from fleetwatch.costs.totals import Totals
+from fleetwatch.ledger.policy import STATES
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ class Traced:
 
 
 def terms(cells: Iterable[Cell]) -> list[Term]:
-    """The terms of cells, most dollars first, then most time."""
-    return sorted(map(_term, cells), key=lambda term: (-(term.usd or 0), -term.gpu_ms, term.state, term.tier))
+    """The terms of cells state by state in the ledger's order, of one state the dearest first."""
+    return sorted(map(_term, cells), key=lambda term: (STATES.index(term.state), -(term.usd or 0), -term.gpu_ms, term.tier))
 
 
 def _term(cell: Cell) -> Term:

@@ -19,7 +19,7 @@ from fleetwatch.ledger import explain
 from fleetwatch.ledger.policy import STATES
 
 MAX_RULES = 60  # shown; the API gives every window
-MAX_PARTS = 100
+MAX_PARTS = 40
 # what narrows a figure, and what it is called
 SUBJECTS = {
     "team": "team",
