@@ -6,6 +6,7 @@ posted one does, and has no windows: nothing may be posted in it again.
 
 import itertools
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from django.db import connection, transaction
 from django.db.models.functions import Least
 
 from fleetwatch.inventory.models import GPU
-from fleetwatch.ledger.models import Entry, NodeDay, Posted
+from fleetwatch.ledger.models import Entry, NodeDay, Posted, Run
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.sql import read_statement
 
@@ -23,39 +24,68 @@ NODES_ON = 3  # nodes that the day's story moves on for each day back
 USERS_ON = 17
 
 _SQL = Path(__file__).parent / "sql"
-_JOBS, _ALLOCATIONS, _ENTRIES, _RUNS = (read_statement(_SQL / f"tile_{name}.sql") for name in ("jobs", "allocations", "entries", "runs"))
+_SOURCE, _JOBS, _ALLOCATIONS, _ENTRIES, _RUNS = (
+    read_statement(_SQL / f"tile_{name}.sql") for name in ("source", "jobs", "allocations", "entries", "runs")
+)
 
 
-def tile(posted_day: Interval, days: int) -> Iterator[tuple[datetime, int]]:
-    """(start, entries) of each of so many days before the posted one (from a UTC midnight), newest first; one that has entries stays."""
-    for shift in range(1, days + 1):
-        yield posted_day.start - shift * DAY, _tile_day(posted_day, shift)
+def untiled(posted_day: Interval, days: int) -> list[int]:
+    """Of so many days before the posted one (from a UTC midnight) those without entries, told by how many days back they lie."""
+    starts = {shift: posted_day.start - shift * DAY for shift in range(1, days + 1)}
+    return [shift for shift, start in starts.items() if not Entry.objects.filter(start__gte=start, start__lt=start + DAY).exists()]
 
 
 @transaction.atomic
-def _tile_day(source: Interval, shift: int) -> int:
-    start = source.start - shift * DAY
-    if Entry.objects.filter(start__gte=start, start__lt=start + DAY).exists():
-        return 0
-    gpus, others = _moved(shift)
-    values: dict[str, Any] = {
-        "source_start": source.start,
-        "source_end": source.end,
-        "source_start_ms": source.start_ms,
-        "source_end_ms": source.end_ms,
-        "shift_days": shift,
-        "step": shift * USERS_ON,
-        "gpus": gpus,
-        "other_gpus": others,
-    }
+def take_for_granted(posted_day: Interval, days: int) -> None:
+    """The GPUs were capacity in so many days before the posted one, and posting has nothing to say of it any more."""
+    start_ms = to_ms(posted_day.start - days * DAY)
+    GPU.objects.filter(first_ms__isnull=False).update(first_ms=Least("first_ms", start_ms))
+    Posted.objects.update(start_ms=Least("start_ms", start_ms))
+
+
+@contextmanager
+def without_indexes() -> Iterator[None]:
+    """Entries and runs have no index but their key meanwhile: made at the end, all rows at once, they cost a third.
+
+    They come back whatever is raised; only where the process is killed the hub is left without, and is to be thrown away.
+    """
+    with connection.schema_editor() as editor:
+        for model in (Entry, Run):
+            for index in model._meta.indexes:
+                editor.remove_index(model, index)
+    try:
+        yield
+    finally:
+        with connection.schema_editor() as editor:
+            for model in (Entry, Run):
+                for index in model._meta.indexes:
+                    editor.add_index(model, index)
+
+
+def keep(posted_day: Interval) -> None:
+    """Puts what the posted day says beside this connection: `tile` reads it from there, on the same connection."""
     with connection.cursor() as cursor:
-        cursor.execute(_JOBS, values)
-        cursor.execute(_ALLOCATIONS, values)
-        cursor.execute(_RUNS, values)
-        cursor.execute(_ENTRIES, values)
+        cursor.execute(_SOURCE, _span(posted_day))
+
+
+@transaction.atomic
+def tile(posted_day: Interval, shift: int) -> tuple[datetime, int]:
+    """(start, entries) of the day so many days before the posted one, which was kept on this connection; only an untiled one."""
+    start = posted_day.start - shift * DAY
+    gpus, others = _moved(shift)
+    values = _span(posted_day) | {"shift_days": shift, "step": shift * USERS_ON, "gpus": gpus, "other_gpus": others}
+    with connection.cursor() as cursor:
+        for statement in (_JOBS, _ALLOCATIONS, _RUNS, _ENTRIES):
+            cursor.execute(statement, values)
         written = int(cursor.rowcount)
-    _take_for_granted(start)
-    return written
+    node_ids = GPU.objects.filter(first_ms__isnull=False).order_by().values_list("node_id", flat=True).distinct()
+    rows = [NodeDay(node_id=node_id, day=start.date(), versions=[1] * 24) for node_id in node_ids]
+    NodeDay.objects.bulk_create(rows, ignore_conflicts=True)
+    return start, written
+
+
+def _span(day: Interval) -> dict[str, Any]:
+    return {"source_start": day.start, "source_end": day.end, "source_start_ms": day.start_ms, "source_end_ms": day.end_ms}
 
 
 def _moved(shift: int) -> tuple[list[int], list[int]]:
@@ -69,15 +99,3 @@ def _moved(shift: int) -> tuple[list[int], list[int]]:
         gpus += ids
         others += ids[turn:] + ids[:turn]
     return gpus, others
-
-
-def _take_for_granted(start: datetime) -> None:
-    """The GPUs were capacity then, and posting has nothing to say of it any more."""
-    start_ms = to_ms(start)
-    gpus = GPU.objects.filter(first_ms__isnull=False)
-    gpus.update(first_ms=Least("first_ms", start_ms))
-    Posted.objects.update(start_ms=Least("start_ms", start_ms))
-    node_ids = gpus.order_by().values_list("node_id", flat=True).distinct()
-    NodeDay.objects.bulk_create(
-        [NodeDay(node_id=node_id, day=start.date(), versions=[1] * 24) for node_id in node_ids], ignore_conflicts=True
-    )

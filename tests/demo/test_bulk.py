@@ -1,14 +1,17 @@
 """A fleet for load tests: told without the door, it must be as the door would have left it."""
 
+import contextlib
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from django.db import connection
 from django.db.models import Sum
 
 from agent import wire
 from fleetwatch.demo import bulk, fleet, tiling
 from fleetwatch.jobs.models import Job
+from fleetwatch.ledger import check
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.ledger.services import post
 from fleetwatch.lib.intervals import HOUR_MS, Interval
@@ -67,13 +70,38 @@ def test_a_told_day_is_sealed_posted_and_tiled_without_losing_time():
     posted = Entry.objects.aggregate(total=Sum("gpu_ms"))["total"]
     assert DAY_GPU_MS * 0.95 < posted <= DAY_GPU_MS  # an outage may cut the first minutes off
 
-    written = dict(tiling.tile(DAY, 1))
+    assert tiling.untiled(DAY, 2) == [1, 2]
+    tiling.keep(DAY)
+    assert tiling.tile(DAY, 1) == (DAY.start - timedelta(days=1), Entry.objects.filter(start__gte=DAY.start).count())
+    tiling.take_for_granted(DAY, 1)
     yesterday = Entry.objects.filter(start__lt=DAY.start)
-    assert written == {DAY.start - timedelta(days=1): Entry.objects.filter(start__gte=DAY.start).count()}
     assert yesterday.aggregate(total=Sum("gpu_ms"))["total"] == posted
     assert not set(yesterday.values_list("job", flat=True)) & set(
         Entry.objects.filter(start__gte=DAY.start, job__isnull=False).values_list("job", flat=True)
     )
     assert Run.objects.filter(end_ms__lte=DAY.start_ms).exists()
     assert Job.objects.filter(key__endswith="-1", entry__in=yesterday).exists()
-    assert dict(tiling.tile(DAY, 1)) == {DAY.start - timedelta(days=1): 0}
+    assert tiling.untiled(DAY, 2) == [2]
+    assert check.unbalanced(DAY.start - timedelta(days=1), DAY.end) == []
+    assert check.unbalanced(DAY.start, DAY.end, now=NOON) == []
+
+
+def _indexes() -> set[str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT indexdef FROM pg_indexes WHERE tablename IN ('ledger_entry', 'ledger_run')")
+        return {row[0] for row in cursor.fetchall()}
+
+
+@pytest.mark.django_db
+def test_indexes_come_back_as_they_were_when_tiling_fails():
+    before = _indexes()
+
+    with tiling.without_indexes():
+        meanwhile = _indexes()
+    with contextlib.suppress(ZeroDivisionError), tiling.without_indexes():
+        raise ZeroDivisionError
+
+    assert len(before) == 9
+    assert len(meanwhile) == 2
+    assert all("_pkey" in index for index in meanwhile)
+    assert _indexes() == before

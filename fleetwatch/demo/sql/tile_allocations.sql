@@ -1,5 +1,5 @@
 -- One row per allocation of the posted day, again so many days earlier, on another GPU of the same model.
--- In:  source_start, source_end (timestamptz), shift_days, gpus and other_gpus (ids, place by place).
+-- In:  tile_job (tile_source.sql), source_start, source_end (timestamptz), shift_days, gpus and other_gpus (ids, place by place).
 -- Again: safe; an allocation that is there is left alone.
 INSERT INTO jobs_allocation (gpu_id, job_id, source, share, asserted)
 WITH moved AS (
@@ -20,7 +20,7 @@ SELECT
     range_agg(int8range(lower(span * shift.day) - shift.ms, upper(span * shift.day) - shift.ms))
 FROM jobs_allocation AS allocation
 JOIN moved USING (gpu_id)
-JOIN jobs_job AS job ON job.id = allocation.job_id
+JOIN tile_job AS job ON job.id = allocation.job_id
 JOIN jobs_job AS tiled ON tiled.key = job.key || '-' || %(shift_days)s
 CROSS JOIN shift
 CROSS JOIN LATERAL unnest(allocation.asserted) AS span

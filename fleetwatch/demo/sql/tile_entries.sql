@@ -1,6 +1,6 @@
 -- One row per ledger entry of the posted day, again so many days earlier: on another GPU of the same model, of the tiled job.
--- In:  source_start, source_end (timestamptz), shift_days, gpus and other_gpus (ids, place by place).
--- Again: not safe; the caller asks first whether the day has entries, in the same transaction.
+-- In:  tile_entry, tile_job (tile_source.sql), shift_days, gpus and other_gpus (ids, place by place).
+-- Again: not safe; the caller asks first whether the day has entries.
 INSERT INTO ledger_entry (
     node_id, gpu_id, start, job_id, state, kind, reason, signal, efficiency_source, tier, policy_id, gpu_ms, energy_j
 )
@@ -8,12 +8,16 @@ WITH moved AS (
     SELECT pair.gpu_id, pair.other_gpu_id, gpu.node_id AS other_node_id
     FROM (SELECT unnest(%(gpus)s::bigint[]) AS gpu_id, unnest(%(other_gpus)s::bigint[]) AS other_gpu_id) AS pair
     JOIN inventory_gpu AS gpu ON gpu.id = pair.other_gpu_id
+), tiled AS (
+    SELECT job.id AS job_id, other.id AS other_job_id
+    FROM tile_job AS job
+    JOIN jobs_job AS other ON other.key = job.key || '-' || %(shift_days)s
 )
 SELECT
     moved.other_node_id,
     moved.other_gpu_id,
     entry.start - make_interval(days => %(shift_days)s::int),
-    tiled.id,
+    tiled.other_job_id,
     entry.state,
     entry.kind,
     entry.reason,
@@ -23,9 +27,6 @@ SELECT
     entry.policy_id,
     entry.gpu_ms,
     entry.energy_j
-FROM ledger_entry AS entry
+FROM tile_entry AS entry
 JOIN moved USING (gpu_id)
-LEFT JOIN jobs_job AS job ON job.id = entry.job_id
-LEFT JOIN jobs_job AS tiled ON tiled.key = job.key || '-' || %(shift_days)s
-WHERE entry.start >= %(source_start)s AND entry.start < %(source_end)s
-ORDER BY moved.other_node_id, entry.start
+LEFT JOIN tiled USING (job_id)

@@ -1,16 +1,10 @@
 -- One row per job of the posted day, again so many days earlier: under another key, with the name, user and team of another of the day's jobs.
--- In:  source_start, source_end (timestamptz, the posted day), shift_days, step (how many places users move on).
+-- In:  tile_job (tile_source.sql), shift_days, step (how many places users move on).
 -- Again: safe; a key that is there is left alone.
 INSERT INTO jobs_job (
     key, scheduler, cluster, external_id, name, "user", account, team_id, kind, state, submit_ms, start_ms, end_ms, restarts, labels, facts_order
 )
-WITH held AS (
-    SELECT job.*, row_number() OVER (ORDER BY job.id) - 1 AS place, count(*) OVER () AS jobs
-    FROM jobs_job AS job
-    WHERE job.id IN (
-        SELECT job_id FROM ledger_entry WHERE start >= %(source_start)s AND start < %(source_end)s AND job_id IS NOT NULL
-    )
-), shift AS (
+WITH shift AS (
     SELECT %(shift_days)s::bigint * 86400000 AS ms
 )
 SELECT
@@ -30,7 +24,7 @@ SELECT
     held.restarts,
     held.labels,
     held.facts_order
-FROM held
+FROM tile_job AS held
 CROSS JOIN shift
-JOIN held AS other ON other.place = (held.place + %(step)s) %% held.jobs
+JOIN tile_job AS other ON other.place = (held.place + %(step)s) %% held.jobs
 ON CONFLICT (key) DO NOTHING

@@ -1,28 +1,29 @@
 -- One row per part of a run within the posted day, again so many days earlier, as tile_entries.sql does.
--- In:  source_start_ms, source_end_ms, shift_days, gpus and other_gpus (ids, place by place).
--- Again: not safe; the caller asks first whether the day has entries, in the same transaction.
+-- In:  tile_run, tile_job (tile_source.sql), shift_days, gpus and other_gpus (ids, place by place).
+-- Again: not safe; the caller asks first whether the day has entries.
 INSERT INTO ledger_run (node_id, gpu_id, job_id, condition, start_ms, end_ms, continues, state_ms, figures)
 WITH moved AS (
     SELECT pair.gpu_id, pair.other_gpu_id, gpu.node_id AS other_node_id
     FROM (SELECT unnest(%(gpus)s::bigint[]) AS gpu_id, unnest(%(other_gpus)s::bigint[]) AS other_gpu_id) AS pair
     JOIN inventory_gpu AS gpu ON gpu.id = pair.other_gpu_id
+), tiled AS (
+    SELECT job.id AS job_id, other.id AS other_job_id
+    FROM tile_job AS job
+    JOIN jobs_job AS other ON other.key = job.key || '-' || %(shift_days)s
 ), shift AS (
     SELECT %(shift_days)s::bigint * 86400000 AS ms
 )
 SELECT
     moved.other_node_id,
     moved.other_gpu_id,
-    tiled.id,
+    tiled.other_job_id,
     run.condition,
     run.start_ms - shift.ms,
     run.end_ms - shift.ms,
-    run.continues AND run.start_ms > %(source_start_ms)s,
+    run.continues,
     run.state_ms,
     run.figures
-FROM ledger_run AS run
-JOIN moved USING (gpu_id)
+FROM tile_run AS run
 CROSS JOIN shift
-LEFT JOIN jobs_job AS job ON job.id = run.job_id
-LEFT JOIN jobs_job AS tiled ON tiled.key = job.key || '-' || %(shift_days)s
-WHERE run.start_ms >= %(source_start_ms)s AND run.end_ms <= %(source_end_ms)s
-ORDER BY moved.other_node_id, run.start_ms
+JOIN moved USING (gpu_id)
+LEFT JOIN tiled USING (job_id)

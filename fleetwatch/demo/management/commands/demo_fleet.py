@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import django
@@ -64,8 +65,8 @@ class Command(BaseCommand):
             did |= self._tell(groups, past, workers=options["workers"], now=now)
             did["hours"] = self._post(options["workers"], now)
             ensure_example_rates(now)
-            did["tiled"] = self._tile(past, options["ledger_days"] - options["days"])
-            did |= sum_days(now, NO_LIMIT) | state_days.refresh(now, NO_LIMIT)
+            did["tiled"] = self._tile(past, options["ledger_days"] - options["days"], workers=options["workers"])
+            did |= self._sum(options["workers"], now)
         self.stdout.write(" ".join(f"{name}={count}" for name, count in did.items()))
 
     def _tell(self, groups: list[list[fleet.DemoNode]], past: bulk.Past, *, workers: int, now: datetime) -> dict[str, int]:
@@ -81,12 +82,26 @@ class Command(BaseCommand):
         self._say(f"posted hours={hours}")
         return hours
 
-    def _tile(self, past: bulk.Past, days: int) -> int:
+    def _tile(self, past: bulk.Past, days: int, *, workers: int) -> int:
+        posted_day = Interval(past.interval.start, past.interval.start + DAY)
+        shifts = tiling.untiled(posted_day, days)
+        if not shifts:
+            return 0
         written = 0
-        for start, entries in tiling.tile(Interval(past.interval.start, past.interval.start + DAY), days):
-            written += entries
-            self._say(f"tiled day={start:%Y-%m-%d} entries={entries}")
+        with tiling.without_indexes():
+            for start, entries in _in_parallel(workers, [(_tile, (posted_day, shift)) for shift in shifts]):
+                written += entries
+                self._say(f"tiled day={start:%Y-%m-%d} entries={entries}")
+        tiling.take_for_granted(posted_day, days)
         return written
+
+    def _sum(self, workers: int, now: datetime) -> dict[str, int]:
+        """Both kinds of sums of days, side by side."""
+        did: dict[str, int] = {}
+        for summed in _in_parallel(workers, [(state_days.refresh, (now, NO_LIMIT)), (sum_days, (now, NO_LIMIT))]):
+            did |= summed
+            self._say(" ".join(f"{name}={count}" for name, count in summed.items()))
+        return did
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)
@@ -115,6 +130,17 @@ def _in_parallel(workers: int, calls: list[tuple[Any, tuple[Any, ...]]]) -> Iter
 
 def _tell(group: list[fleet.DemoNode], past: bulk.Past, now: datetime) -> bulk.Told:
     return bulk.tell(group, past, received_at=now)
+
+
+def _tile(posted_day: Interval, shift: int) -> tuple[datetime, int]:
+    _keep(posted_day)
+    return tiling.tile(posted_day, shift)
+
+
+@cache
+def _keep(posted_day: Interval) -> None:
+    """Once in each process, whose calls share a connection."""
+    tiling.keep(posted_day)
 
 
 def _post(now: datetime) -> int:
