@@ -28,7 +28,8 @@ MEANS = (
     "job_cpu_ratio", "job_main_thread_ratio", "job_cores",
 )  # fmt: skip
 MAXIMA = ("util_max", "memory_used_bytes", "power_max_w", "pcie_tx_bytes_s", "process_count")
-DIPS = ("dips", "dips_squared", "dips_windows")  # sums over windows: how often it dipped, and how evenly
+DIPS_WINDOWS = "dips_windows"
+DIPS = ("dips", "dips_squared", DIPS_WINDOWS)  # sums over windows: how often it dipped, and how evenly
 # Of the node: every GPU of it has the same.
 HOST_MEANS = ("io_psi_ratio", "disk_write_bytes_s", "nic_rx_bytes_s")
 # What else a cell has, beside `host_` + HOST_MEANS and `<column>_max`.

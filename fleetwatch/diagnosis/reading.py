@@ -26,6 +26,7 @@ from fleetwatch.telemetry import frames
 CELLS_PER_HOUR = HOUR_MS // CELL_MS
 # A pause that had begun before is told from one that begins; of a longer one so much counts.
 CONTEXT_MS = 900_000
+SHORT_CONTEXT_MS = CELL_MS
 NODE_HOURS_AT_ONCE = 16  # whose windows are worked on together: arrays that fit no cache cost time
 
 # A run that ended so fell over by itself; Slurm's and Kubernetes' words.
@@ -76,7 +77,22 @@ def held(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Held]
     return {node_id: Held(node_id, table) for node_id, table in hour_cells.read(node_ids, start_ms, end_ms).items()}
 
 
-def made_hours(found: Sequence[Held], start_ms: int, end_ms: int) -> dict[tuple[int, int], Hour]:
+def context_ms(gpu_ids: Ints, before: Hour | None, cell: int) -> int:
+    """How far back windows are needed to make the next cells of these GPUs; `cell` of the hour `before` is the last known one.
+
+    Where each of them has a window in that cell that is no long pause, nothing from before that cell goes on after it.
+    """
+    names = (lows.LOW_S, cells.DIPS_WINDOWS)
+    if before is None or not set(names) <= set(before.names) or not np.isin(gpu_ids, before.gpu_ids).all():
+        return CONTEXT_MS
+    rows = np.searchsorted(before.gpu_ids, gpu_ids)
+    low_s, windows = (before.figures[before.names.index(name), rows, cell] for name in names)
+    # were all windows long pauses, their sum were not below
+    has_worked = low_s < lows.LONG_S * windows
+    return SHORT_CONTEXT_MS if has_worked.all() else CONTEXT_MS
+
+
+def made_hours(found: Sequence[Held], start_ms: int, end_ms: int, context_ms: int = CONTEXT_MS) -> dict[tuple[int, int], Hour]:
     """(node, clock hour) -> the cells of its held GPUs, from windows, up to the end of a clock hour.
 
     The first hour may be cut, at a cell: nothing is known of those before.
@@ -84,17 +100,17 @@ def made_hours(found: Sequence[Held], start_ms: int, end_ms: int) -> dict[tuple[
     made: dict[tuple[int, int], Hour] = {}
     at_once = max(NODE_HOURS_AT_ONCE * HOUR_MS // (end_ms - start_ms), 1)
     for first in range(0, len(found), at_once):
-        made |= _made_hours(found[first : first + at_once], start_ms, end_ms)
+        made |= _made_hours(found[first : first + at_once], start_ms, end_ms, context_ms)
     return made
 
 
-def _made_hours(found: Sequence[Held], start_ms: int, end_ms: int) -> dict[tuple[int, int], Hour]:
+def _made_hours(found: Sequence[Held], start_ms: int, end_ms: int, context_ms: int) -> dict[tuple[int, int], Hour]:
     first_ms, count = start_ms // HOUR_MS * HOUR_MS, (end_ms - start_ms) // CELL_MS
     here = [one.between(first_ms, end_ms) for one in found]
     gpus = [np.asarray(one.gpus(), dtype=np.int64) for one in here]
     place = {one.node_id: number for number, one in enumerate(found)}
     windows, hosts = [], []
-    for _, frame, host in frames.of_nodes(list(place), start_ms - CONTEXT_MS, end_ms, cells.COLUMNS, cells.HOST_MEANS):
+    for _, frame, host in frames.of_nodes(list(place), start_ms - context_ms, end_ms, cells.COLUMNS, cells.HOST_MEANS):
         windows.append(spoken(frame))
         hosts.append(host)
     gpu_ids = np.concatenate(gpus)

@@ -138,7 +138,7 @@ def _hours(held: dict[int, reading.Held], hours: Sequence[Due], low: int, high: 
     """
     is_due = {(one.node_id, one.hour_ms) for one in hours}
     stored = reading.stored_hours(list(held), low, high)
-    firsts: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)  # span -> node -> its first cell
+    firsts: dict[tuple[int, int, int], dict[int, int]] = defaultdict(dict)  # span and its context -> node -> its first cell
     for node_id, one in held.items():
         wanted = {int(hour) for hour in np.unique(one.table["start_ms"] // HOUR_MS * HOUR_MS)}
         missing = sorted(hour for hour in wanted if (node_id, hour) in is_due or (node_id, hour) not in stored)
@@ -146,10 +146,13 @@ def _hours(held: dict[int, reading.Held], hours: Sequence[Due], low: int, high: 
             goes_on = start_ms == this_hour and (node_id, start_ms) in stored
             first = _first_changed(one.digests(start_ms), stored[node_id, start_ms].told) if goes_on else 0
             if first < reading.CELLS_PER_HOUR:
-                firsts[start_ms + first * CELL_MS, end_ms][node_id] = first
+                hour_ms, last = divmod(start_ms + (first - 1) * CELL_MS, HOUR_MS)
+                gpu_ids = np.array(one.between(start_ms, end_ms).gpus(), dtype=np.int64)
+                context_ms = reading.context_ms(gpu_ids, stored.get((node_id, hour_ms * HOUR_MS)), last // CELL_MS)
+                firsts[start_ms + first * CELL_MS, end_ms, context_ms][node_id] = first
     fresh: dict[tuple[int, int], Hour] = {}
-    for (start_ms, end_ms), nodes in firsts.items():
-        made = reading.made_hours([held[node_id] for node_id in nodes], start_ms, end_ms)
+    for (start_ms, end_ms, context_ms), nodes in firsts.items():
+        made = reading.made_hours([held[node_id] for node_id in nodes], start_ms, end_ms, context_ms)
         fresh |= {key: reading.continued(stored.get(key), hour, nodes[key[0]] if key[1] <= start_ms else 0) for key, hour in made.items()}
     _keep(fresh)
     return stored | fresh
