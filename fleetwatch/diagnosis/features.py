@@ -6,8 +6,9 @@ feature + `_median`, `_mad`, `_min`, `_max`: over the job's GPUs at that cell.
 Definitions: domain facts 3.2 in docs/diagnosis.md. NaN = not read; nothing is ever filled in.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ MINIMA = {"util_lowest": "util_mean"}
 STATES = ("useful", "underused", "stalled", "idle", "starting", "unobserved", "unavailable")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lanes:
     """Who held which GPU, cell by cell: one row per GPU and job, the rows of a job together.
 
@@ -102,11 +103,12 @@ class Lanes:
     figures: Mapping[str, Floats]
     states: Mapping[str, Floats]
 
-    def of_jobs(self) -> Iterator[Ints]:
+    @cached_property
+    def of_jobs(self) -> tuple[Ints, ...]:
         """The rows of jobs of one size at a time: jobs x their rows."""
         starts = np.flatnonzero(np.diff(self.job_id, prepend=-1))
         sizes = np.diff(starts, append=len(self.job_id))
-        yield from (starts[sizes == size, None] + np.arange(size) for size in np.unique(sizes))
+        return tuple(starts[sizes == size, None] + np.arange(size) for size in np.unique(sizes))
 
 
 def warm_up(life_ms: int | None) -> int:
@@ -143,11 +145,11 @@ class Features:
         known: Mask = np.logical_and.reduce([~np.isnan(self[name]) for name in names])
         return known
 
-    def mean(self, values: Floats, weight: Floats) -> Floats:
-        """Mean by weight over the window of what was read."""
-        is_read = ~np.isnan(values)
-        weighted = self._total(np.where(is_read, values * weight, 0.0))
-        return ratio(weighted, self._total(weight if (is_read | (weight == 0)).all() else np.where(is_read, weight, 0.0)))
+    def mean(self, values: Floats, weight: str) -> Floats:
+        """Mean over the window of what was read, by the weight of that name (`_of_cell`)."""
+        is_read, by = ~np.isnan(values), self[f"{weight}_of_cell"]
+        weighted = self._total(np.multiply(values, by, out=np.zeros(values.shape), where=is_read))
+        return ratio(weighted, self[weight] if (is_read | (by == 0)).all() else self._total(np.where(is_read, by, 0.0)))
 
     def sum(self, values: Floats) -> Floats:
         """Sum over the window; what is NaN adds nothing."""
@@ -157,9 +159,10 @@ class Features:
         if self.length == 1:
             return values
         total = np.cumsum(values, axis=1)
-        longer = total.copy()
-        longer[:, self.length :] -= total[:, : -self.length]
-        return longer
+        window = np.empty_like(total)
+        window[:, : self.length] = total[:, : self.length]
+        np.subtract(total[:, self.length :], total[:, : -self.length], out=window[:, self.length :])
+        return window
 
     def in_job(self, where: Mask) -> Floats:
         """Of how many of the job's GPUs it holds at that cell."""
@@ -179,13 +182,13 @@ class Features:
         if name in FORMULAS:
             return FORMULAS[name](self)
         if name in MEANS:
-            return self.mean(figures[MEANS[name]], self["seen_ms_of_cell"])
+            return self.mean(figures[MEANS[name]], "seen_ms")
         if name in MAXIMA:
             return _extreme(figures[MAXIMA[name]], self.length, np.fmax)
         if name in MINIMA:
             return _extreme(figures[MINIMA[name]], self.length, np.fmin)
         if name.startswith("ledger_"):
-            return self.mean(self.lanes.states[name.removeprefix("ledger_")], self["held_ms_of_cell"])
+            return self.mean(self.lanes.states[name.removeprefix("ledger_")], "held_ms")
         if name.startswith("job_"):
             feature, _, word = name.removeprefix("job_").rpartition("_")
             return _of_job(self.lanes, self[feature], _OVER[word])
@@ -201,13 +204,9 @@ def _held_ms(f: Features) -> Floats:
     return np.where(f.lanes.held, float(CELL_MS), 0.0)
 
 
-def _observed_s(f: Features) -> Floats:
-    return f.sum(f["seen_ms_of_cell"]) / 1000
-
-
 def _coverage(f: Features) -> Floats:
     """Observed ÷ held."""
-    return ratio(f.sum(f["seen_ms_of_cell"]), f.sum(f["held_ms_of_cell"]))
+    return ratio(f["seen_ms"], f["held_ms"])
 
 
 def _per_minute(figure: str) -> Formula:
@@ -294,7 +293,7 @@ def _correlation(f: Features) -> Floats:
 def _job_gpus(f: Features) -> Floats:
     """How many GPUs the job holds at that cell."""
     found = np.zeros(f.lanes.held.shape)
-    for rows in f.lanes.of_jobs():
+    for rows in f.lanes.of_jobs:
         found[rows] = f.lanes.held[rows].sum(axis=1)[:, None]
     return found
 
@@ -304,7 +303,7 @@ def _job_peak(figure: str) -> Formula:
 
     def made(f: Features) -> Floats:
         values, total = np.where(f.lanes.held, f.lanes.figures[figure], 0.0), np.empty(f.lanes.held.shape)
-        for rows in f.lanes.of_jobs():
+        for rows in f.lanes.of_jobs:
             total[rows] = values[rows].sum(axis=1)[:, None]
         return _extreme(total, f.length, np.maximum)
 
@@ -322,7 +321,9 @@ def _memory_at_end(f: Features) -> Floats:
 FORMULAS: dict[str, Formula] = {
     "seen_ms_of_cell": _seen_ms,
     "held_ms_of_cell": _held_ms,
-    "observed_s": _observed_s,
+    "seen_ms": lambda f: f.sum(f["seen_ms_of_cell"]),
+    "held_ms": lambda f: f.sum(f["held_ms_of_cell"]),
+    "observed_s": lambda f: f["seen_ms"] / 1000,
     "coverage": _coverage,
     "dips_per_min": _per_minute("dips"),
     "dips_cv": _dips_cv,
@@ -350,13 +351,15 @@ FORMULAS: dict[str, Formula] = {
 def _of_job(lanes: Lanes, values: Floats, over: Callable[[Floats], Floats]) -> Floats:
     """Over the job's lanes that hold a GPU at that cell and of which it was read; NaN without any."""
     known, found = np.where(lanes.held, values, np.nan), np.empty(values.shape)
-    for rows in lanes.of_jobs():
+    for rows in lanes.of_jobs:
         found[rows] = over(known[rows])[:, None]
     return found
 
 
 def _median(values: Floats) -> Floats:
     """Of jobs x rows x cells over the rows: of what is read. (np.nanmedian of many small arrays is twenty times slower.)"""
+    if values.shape[1] == 1:
+        return values[:, 0]
     ordered = np.sort(values, axis=1)  # NaN comes last
     count = (~np.isnan(values)).sum(axis=1, keepdims=True)
     # none read: both places are the first, which is NaN then

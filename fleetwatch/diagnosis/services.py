@@ -123,8 +123,8 @@ def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
         lanes = reading.lanes(held, low, high, _hours(held, hours, low, high, this_hour))
         told = verdicts.judge(lanes, since=(start - low) // CELL_MS)
         edges = cuts.edges(start, end, zone())
-        rows = {node_id: store.rows(one.between(start, end).table, lanes, told, edges) for node_id, one in held.items()}
-        changed = store.replace(rows, start, end)
+        tables = {node_id: one.between(start, end).table for node_id, one in held.items()}
+        changed = store.replace(store.rows(tables, lanes, told, edges), start, end)
     store.refresh_findings(changed)
     capacity.replace([(one.node_id, one.hour_ms) for one in hours], throttled=held if changed else (), now=now)
     _note(hours)

@@ -34,43 +34,42 @@ Row = tuple[Any, ...]
 Hours = dict[int, list[Row]]
 
 
-def rows(table: cell_states.Table, lanes: Lanes, verdicts: Verdicts, cuts: Ints) -> Hours:
-    """Rows of COLUMNS by clock hour, of the cells in `table`; `cuts` are the edges of entries, ascending.
+def rows(tables: Mapping[int, cell_states.Table], lanes: Lanes, verdicts: Verdicts, cuts: Ints) -> dict[int, Hours]:
+    """Of each node rows of COLUMNS by clock hour, of the cells in its table; `cuts` are the edges of entries, ascending.
 
     A row is the time of one GPU, cut and job under one cause. Its savings are the recoverable
     share of the held time, and never more than what was wasted of it.
     """
-    hours: Hours = defaultdict(list)
+    hours: dict[int, Hours] = {node_id: defaultdict(list) for node_id in tables}
+    table = {name: np.concatenate([one[name] for one in tables.values()]) for name in (*cell_states.KEYS, *cell_states.NAMES)}
     if len(table["start_ms"]) == 0:
         return hours
+    node = np.repeat(np.arange(len(tables)), [len(one["start_ms"]) for one in tables.values()])
     row, cell = _places(table, lanes)
     cause = verdicts.cause[row, cell].astype(np.int64)
     cut = np.searchsorted(cuts, table["start_ms"], side="right") - 1
-    # one key per GPU, cut, job and cause
-    key = (row * len(cuts) + cut) * len(CAUSES) + cause
-    found, group = np.unique(key, return_inverse=True)
+    # one key per node, GPU and job, cut and cause
+    size = (len(tables), len(lanes.gpu_id), len(cuts), len(CAUSES))
+    found, group = np.unique(np.ravel_multi_index((node, row, cut, cause), size), return_inverse=True)
     held = sum(table[name] for name in cell_states.NAMES)
-    sums = {name: _sums(table[name], group) for name in WASTE}
-    wasted = sum(sums.values())
+    sums = [_sums(table[name], group) for name in WASTE]
+    wasted = sum(sums)
     low, high = (np.minimum(_sums(held * share[row, cell], group), wasted) for share in (verdicts.low, verdicts.high))
     sure = np.zeros(len(found), dtype=np.int64)
     np.maximum.at(sure, group, verdicts.confidence[row, cell].astype(np.int64))
     also, bits = np.zeros(len(found), dtype=np.int64), np.zeros(len(found), dtype=np.int64)
     np.bitwise_or.at(also, group, verdicts.also[row, cell])
     np.bitwise_or.at(bits, group, np.left_shift(1, table["start_ms"] % HOUR_MS // CELL_MS))
-    whole = _sums(held, group)
-    for number, one in enumerate(found.tolist()):
-        rest, cause_number = divmod(one, len(CAUSES))
-        lane, cut_number = divmod(rest, len(cuts))
-        start_ms = int(cuts[cut_number])
-        least = min(int(low[number]), int(high[number]))
-        hours[start_ms // HOUR_MS * HOUR_MS].append(
-            (
-                int(lanes.gpu_id[lane]), from_ms(start_ms), int(lanes.job_id[lane]), CAUSES[cause_number], int(sure[number]),
-                names_of(int(also[number])), int(bits[number]), int(whole[number]), *(int(sums[name][number]) for name in WASTE),
-                least, int(high[number]),
-            )
-        )  # fmt: skip
+    node_of, lane, cut_of, cause_of = np.unravel_index(found, size)
+    starts = [from_ms(int(start_ms)) for start_ms in cuts]
+    names = {one: names_of(one) for one in np.unique(also).tolist()}
+    node_ids, clock_hours = list(tables), (cuts // HOUR_MS * HOUR_MS).tolist()
+    figures = (_sums(held, group), *sums, np.minimum(low, high), high)
+    for to, at, gpu_id, job_id, number, level, other, cells, *ms in zip(
+        node_of.tolist(), cut_of.tolist(), lanes.gpu_id[lane].tolist(), lanes.job_id[lane].tolist(), cause_of.tolist(),
+        sure.tolist(), also.tolist(), bits.tolist(), *(one.tolist() for one in figures), strict=True,
+    ):  # fmt: skip
+        hours[node_ids[to]][clock_hours[at]].append((gpu_id, starts[at], job_id, CAUSES[number], level, names[other], cells, *ms))
     return hours
 
 
@@ -81,9 +80,12 @@ def names_of(bits: int) -> tuple[str, ...]:
 
 def _places(table: cell_states.Table, lanes: Lanes) -> tuple[Ints, Ints]:
     """Lane and cell of each row of the table; the lanes are sorted by job and GPU."""
-    known = {pair: number for number, pair in enumerate(zip(lanes.job_id.tolist(), lanes.gpu_id.tolist(), strict=True))}
-    pairs = zip(table["job_id"].tolist(), table["gpu_id"].tolist(), strict=True)
-    row = np.fromiter((known[pair] for pair in pairs), dtype=np.int64, count=len(table["job_id"]))
+    jobs, gpus = np.unique(lanes.job_id), np.unique(lanes.gpu_id)
+
+    def rank(job_id: Ints, gpu_id: Ints) -> Ints:
+        return np.searchsorted(jobs, job_id) * len(gpus) + np.searchsorted(gpus, gpu_id)
+
+    row = np.searchsorted(rank(lanes.job_id, lanes.gpu_id), rank(table["job_id"], table["gpu_id"]))
     return row, (table["start_ms"] - lanes.start_ms) // CELL_MS
 
 
