@@ -4,7 +4,7 @@ The same rows as services.store_batch writes one by one. Whatever is not plain
 continuation (UnsteadyError) leaves the group, and the others are stored without it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -152,13 +152,22 @@ def _store_reports(group: Sequence[Arrived], lived: Mapping[int, Lived], touched
     if not reports:
         return set()
     stored, held, silent = store_reports(reports)
-    known = {gpu_id: one.known for one in group for gpu_id in one.known.gpu_ids}
-    for node_id, first_ms in {(known[gpu_id].node_id, known[gpu_id].first_ms) for gpu_id, _ in held}:
-        spans = [span for gpu_id, span in held if known[gpu_id].node_id == node_id]
-        capacity = clip(spans, first_ms, lived[node_id].is_ms)
-        telemetry.touch_hours(node_id, difference(capacity, [touched[node_id]]), received_at=group[0].received.at)
+    of_gpu = {gpu_id: one for one in group for gpu_id in one.known.gpu_ids}
+    for one, spans in _by_node((of_gpu[gpu_id], span) for gpu_id, span in held):
+        node_id = one.node_id
+        capacity = clip(spans, one.known.first_ms, lived[node_id].is_ms)
+        if untouched := difference(capacity, [touched[node_id]]):
+            telemetry.touch_hours(node_id, untouched, received_at=one.received.at)
     touch_jobs_of_new_kind(stored.values(), received_at=group[0].received.at)
     return silent
+
+
+def _by_node(held: Iterable[tuple[Arrived, Span]]) -> Iterable[tuple[Arrived, set[Span]]]:
+    """Each batch with the spans that are new of its GPUs."""
+    found: dict[int, tuple[Arrived, set[Span]]] = {}
+    for one, span in held:
+        found.setdefault(one.node_id, (one, set()))[1].add(span)
+    return found.values()
 
 
 def _speaks_of_jobs(batch: Batch) -> bool:

@@ -1,19 +1,19 @@
 """Writes of jobs: what batches assert of jobs, allocations, job sources and processes."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from agent.wire import Batch
 from fleetwatch.accounts.services import ensure_teams
 from fleetwatch.inventory.extents import newest_ms
 from fleetwatch.jobs.kinds import DECLARED
 from fleetwatch.jobs.models import ChangedJob, GPUProcess, Job
-from fleetwatch.lib.batched import integers, run
-from fleetwatch.lib.multirange import to_spans
+from fleetwatch.lib.batched import integers, numbers, run
 from fleetwatch.lib.spans import Span, union
 from fleetwatch.lib.sql import read_statement
 
@@ -66,15 +66,16 @@ def store_jobs(reports: Sequence[Report]) -> dict[str, StoredJob]:
     Of an import, which speaks of no time of its own, the job's end takes that place.
     """
     stored: dict[str, StoredJob] = {}
+    spoken = [(report, _spoken_ms(report.batch)) for report in reports if report.batch.jobs]
     for is_import, statement in ((False, UPSERT_JOBS), (True, IMPORT_JOBS)):
-        if rows := _job_rows(report for report in reports if report.batch.jobs and (_spoken_ms(report.batch) is None) == is_import):
+        if rows := _job_rows((report, until_ms) for report, until_ms in spoken if (until_ms is None) == is_import):
             stored |= _stored_jobs(rows, statement)
     return stored
 
 
 def _stored_jobs(rows: Mapping[str, Mapping[str, Any]], statement: bytes) -> dict[str, StoredJob]:
     # sorted, so that two nodes of one job wait for each other and do not deadlock
-    written = run(statement, {"jobs": json.dumps([rows[key] for key in sorted(rows)])})
+    written = run(statement, {"jobs": msgspec.json.encode([rows[key] for key in sorted(rows)]).decode()})
     stored = {key: StoredJob(pk, kind, team, None if was == kind else was) for pk, key, kind, team, was in written}
     _join_new_teams(stored, rows)
     if missing := rows.keys() - stored.keys():
@@ -87,12 +88,11 @@ def _spoken_ms(batch: Batch) -> int | None:
     return batch.end_ms if batch.end_ms is not None else newest_ms(batch, offset_ms=0)
 
 
-def _job_rows(reports: Iterable[Report]) -> dict[str, dict[str, Any]]:
-    """The newest row of every job."""
+def _job_rows(spoken: Iterable[tuple[Report, int | None]]) -> dict[str, dict[str, Any]]:
+    """The newest row of every job, from the reports and until when each speaks."""
     rows: dict[str, dict[str, Any]] = {}
-    for report in reports:
+    for report, spoken_ms in spoken:
         batch = report.batch
-        spoken_ms = _spoken_ms(batch)
         offset_ms = 0 if spoken_ms is None else report.offset_ms  # accounting has its controller's clock
         for job in batch.jobs:
             as_of_ms = _known_until(job) if spoken_ms is None else spoken_ms + offset_ms
@@ -148,21 +148,29 @@ def _join_new_teams(stored: Mapping[str, StoredJob], rows: Mapping[str, Mapping[
 
 
 def _job_row(job: Mapping[str, Any], *, order: list[int], offset_ms: int) -> dict[str, Any]:
-    row = {key: job.get(key) or "" for key in ("key", "scheduler", "cluster", "name", "state")}
-    row |= {field: _name(job, field) for field in ("user", "account")}
-    times = {key: None if job.get(key) is None else job[key] + offset_ms for key in ("submit_ms", "start_ms", "end_ms")}
-    return (
-        row
-        | times
-        | {
-            "external_id": job.get("id") or "",
-            "team_slug": _slug(job),
-            "kind": job["kind"],
-            "restarts": job.get("restarts") or 0,  # a requeue counter: none is 0
-            "labels": job["labels"],
-            "facts_order": order,
-        }
-    )
+    get = job.get
+    return {
+        "key": job["key"],
+        "scheduler": get("scheduler") or "",
+        "cluster": get("cluster") or "",
+        "external_id": get("id") or "",
+        "name": get("name") or "",
+        "user": _name(job, "user"),
+        "account": _name(job, "account"),
+        "team_slug": _slug(job),
+        "kind": job["kind"],
+        "state": get("state") or "",
+        "submit_ms": _corrected(get("submit_ms"), offset_ms),
+        "start_ms": _corrected(get("start_ms"), offset_ms),
+        "end_ms": _corrected(get("end_ms"), offset_ms),
+        "restarts": get("restarts") or 0,  # a requeue counter: none is 0
+        "labels": job["labels"],
+        "facts_order": order,
+    }
+
+
+def _corrected(time_ms: int | None, offset_ms: int) -> int | None:
+    return None if time_ms is None else time_ms + offset_ms
 
 
 def assert_allocations(reports: Sequence[Report], jobs: Mapping[str, StoredJob]) -> set[tuple[int, Span]]:
@@ -174,12 +182,19 @@ def assert_allocations(reports: Sequence[Report], jobs: Mapping[str, StoredJob])
     asserted = {key: spans for report in reports for key, spans in _asserted(report, jobs).items()}
     if not asserted:
         return set()
-    rows = [
-        {"gpu_id": gpu_id, "job_id": job_id, "source": source, "share": share, "asserted": _multirange(spans)}
-        for (gpu_id, job_id, source, share), spans in sorted(asserted.items(), key=lambda item: (item[0][:3], item[0][3] or 0.0))
-    ]
-    changed = run(ASSERT_ALLOCATIONS, {"rows": json.dumps(rows)})
-    return {(gpu_id, span) for gpu_id, grown in changed for span in to_spans(grown)}
+    keys = sorted(asserted, key=lambda key: (key[:3], key[3] or 0.0))
+    gpu_ids, job_ids, sources, shares = zip(*keys, strict=True)
+    grown = run(
+        ASSERT_ALLOCATIONS,
+        {
+            "gpus": integers(gpu_ids),
+            "jobs": integers(job_ids),
+            "sources": list(sources),
+            "shares": numbers(shares),
+            "asserted": [_multirange(asserted[key]) for key in keys],
+        },
+    )
+    return {(gpu_id, (lower, upper)) for gpu_id, lower, upper in grown}
 
 
 def _asserted(report: Report, jobs: Mapping[str, StoredJob]) -> dict[AllocationKey, list[Span]]:
@@ -197,7 +212,7 @@ def _asserted(report: Report, jobs: Mapping[str, StoredJob]) -> dict[AllocationK
         key = (report.gpu_ids[item["gpu"]], job.pk, item.get("source") or "", item.get("share"))
         if start_ms < end_ms:
             spans[key].append((start_ms + offset_ms, end_ms + offset_ms))
-    return {key: union(parts) for key, parts in spans.items()}
+    return {key: union(parts) if len(parts) > 1 else parts for key, parts in spans.items()}
 
 
 def _multirange(spans: Sequence[Span]) -> str:

@@ -27,3 +27,8 @@ def run(statement: bytes, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]
 def integers(values: Iterable[int | None]) -> str:
     """The values as the text of a Postgres array: of one type whatever their size, so that the statement is prepared once."""
     return "{" + ",".join(["NULL" if value is None else str(value) for value in values]) + "}"
+
+
+def numbers(values: Iterable[float | None]) -> str:
+    """As `integers`, of finite numbers: every one comes back with the bits it had."""
+    return "{" + ",".join(["NULL" if value is None else repr(value) for value in values]) + "}"

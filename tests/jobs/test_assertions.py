@@ -92,6 +92,22 @@ def test_times_are_corrected():
     assert spans() == [[(T0 - 2000, T0 - 1000)]]
 
 
+@pytest.mark.parametrize("share", [None, 1, 0.1, 1 / 3, 5e-324, 0.30000000000000004])
+def test_a_share_comes_back_with_the_bits_it_had(share):
+    assert_batch(**held(share=share))
+
+    assert [row.share for row in Allocation.objects.all()] == [share]
+
+
+def test_time_on_both_sides_of_what_was_asserted_is_reported_as_two_spans():
+    assert_batch(**held(start_ms=T0 + 10_000, end_ms=T0 + 20_000))
+
+    changed, _ = assert_batch(**held(start_ms=T0 - 5000))
+
+    assert {span for _, span in changed} == {(T0 - 5000, T0 + 10_000), (T0 + 20_000, T0 + 30_000)}
+    assert spans() == [[(T0 - 5000, T0 + 30_000)]]
+
+
 def test_shares_are_apart_and_unknown_is_not_one():
     jobs = [job(), job("slurm/della/2")]
     allocations = [
