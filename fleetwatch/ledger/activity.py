@@ -1,11 +1,12 @@
 """What one window says of its GPU: quiet or active, how much, how well; and whether anything holds the GPU. Pure numpy."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.ledger.facts import Floats, Ints, Mask, Windows, column
+from fleetwatch.ledger.facts import Capacity, Floats, Ints, Mask, Windows, column
 from fleetwatch.ledger.policy import Policy
 
 Codes = NDArray[np.int8]
@@ -257,10 +258,13 @@ def _holds(windows: Windows, policy: Policy) -> tuple[Codes, Codes]:
     return scheduled.astype(np.int8), bare.astype(np.int8)
 
 
-def per_window(gpu_id: Ints, values: dict[int, float | None]) -> Floats:
-    """A value per window from one per GPU; NaN where it is not known."""
-    ids = np.array(sorted(values), dtype=np.int64)
-    by_gpu = np.array([*(values[one] for one in ids.tolist()), None], dtype=np.float64)  # makes None NaN
+def boards(gpu_id: Ints, capacities: Sequence[Capacity]) -> tuple[Floats, Floats]:
+    """Each window's idle power and power limit, in W; NaN where they are not known."""
+    known = sorted(capacities, key=lambda one: one.gpu_id)
+    ids = np.array([one.gpu_id for one in known], dtype=np.int64)
     place = np.searchsorted(ids, gpu_id)
-    is_known = np.append(ids, -1)[place] == gpu_id
-    return np.where(is_known, by_gpu[place], np.nan)
+    place[np.append(ids, -1)[place] != gpu_id] = len(ids)
+    # None becomes NaN
+    idle_w = np.array([*(one.idle_w for one in known), None], dtype=np.float64)
+    limit_w = np.array([*(one.limit_w for one in known), None], dtype=np.float64)
+    return idle_w[place], limit_w[place]

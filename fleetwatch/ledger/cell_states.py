@@ -9,7 +9,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from fleetwatch.ledger.facts import Ints
-from fleetwatch.ledger.tally import KINDS_OF_LABEL, Sums, Tally
+from fleetwatch.ledger.labels import LABEL_SHIFT
+from fleetwatch.ledger.tally import Sums, Tally
 from fleetwatch.lib.intervals import HOUR_MS
 
 CELL_MS = 300_000
@@ -26,16 +27,22 @@ KEYS = ("gpu_id", "job_id", "start_ms")
 Table = dict[str, Ints]
 
 
-def rows(tally: Tally, sums: Sums, *, gpu_id: int, job_id: int, cell: Ints) -> Table:
-    """KEYS and a column of milliseconds per NAMES, one row per cell in which the job held the GPU; `cell` of each slot, since the epoch."""
-    place = np.array([_PLACE[(label.state, label.tier)] for label in tally.labels], dtype=np.int64)
-    first, last = int(cell[0]), int(cell[-1])
-    key = (cell[sums.slot] - first) * len(LABELS) + place[sums.kind // KINDS_OF_LABEL]
-    size = (last - first + 1) * len(LABELS)
-    whole = np.bincount(key, weights=sums.gpu_ms, minlength=size).astype(np.int64).reshape(-1, len(LABELS))
+def rows(tally: Tally, sums: Sums, *, holders: int, gpu_id: Ints, job_id: Ints, start_ms: Ints) -> Table:
+    """KEYS and a column of milliseconds per NAMES, one row per cell in which a job held a GPU, by start, GPU and job.
+
+    `holders`: the first place of a job's; GPU and job of each lane; start of each place.
+    """
+    is_held = sums.first >= holders
+    lane, cell = tally.lane[sums.first], start_ms[sums.first] // CELL_MS
+    is_begun = np.append(True, (lane[1:] != lane[:-1]) | (cell[1:] != cell[:-1]))
+    group, first = np.cumsum(is_begun) - 1, np.flatnonzero(is_begun)
+    place = np.array([_PLACE.get((label.state, label.tier), -1) for label in tally.labels], dtype=np.int64)
+    told = np.flatnonzero(is_held[sums.segment])
+    key = group[sums.segment[told]] * len(LABELS) + place[sums.kind[told] >> LABEL_SHIFT]
+    whole = np.bincount(key, weights=sums.gpu_ms[told], minlength=len(first) * len(LABELS)).astype(np.int64).reshape(-1, len(LABELS))
     held = np.flatnonzero(whole.any(axis=1))
-    keys = (np.full(len(held), gpu_id), np.full(len(held), job_id), (held + first) * CELL_MS)
-    return dict(zip(KEYS, keys, strict=True)) | dict(zip(NAMES, whole[held].T, strict=True))
+    keys = (gpu_id[lane[first[held]]], job_id[lane[first[held]]], cell[first[held]] * CELL_MS)
+    return joined([dict(zip(KEYS, keys, strict=True)) | dict(zip(NAMES, whole[held].T, strict=True))])
 
 
 def joined(tables: Iterable[Table | None]) -> Table:

@@ -9,13 +9,13 @@ import numpy as np
 from django.db.models import Q
 
 from fleetwatch.inventory.models import GPU
-from fleetwatch.ledger import activity, lanes, plan, reading, states
+from fleetwatch.ledger import activity, plan, quiet, reading, states
 from fleetwatch.ledger.facts import COLUMNS, Windows
+from fleetwatch.ledger.labels import Label, told
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.states import Judged
-from fleetwatch.ledger.tally import Label
 from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, from_ms, to_ms
 from fleetwatch.telemetry import retention
 
@@ -91,9 +91,10 @@ def stretches(gpu: GPU, interval: Interval, *, job_id: int | None = None, state:
         facts = reading.node_facts(gpu.node, policy)
         question = reading.question(_only(facts, family), *piece.hours, policy)
         within = (max(low, piece.start_ms), min(high, piece.end_ms))
-        for judged in states.judged_lanes(question):
-            if judged.one.member.gpu_id in family and job_id in (None, judged.job_id or NOBODY):
-                found += _stretches(judged, within, row.version)
+        judged = states.judged_lanes(question)
+        if judged is not None:
+            told_of = _stretches(judged, within, row.version)
+            found += [one for one in told_of if one.gpu_id in family and job_id in (None, one.job_id or NOBODY)]
     if state is not None:
         found = [one for one in found if any(part.state == state for part in one.parts)]
     return sorted(found, key=lambda one: (one.start_ms, one.gpu_id, one.job_id or 0))
@@ -115,35 +116,37 @@ def _only(facts: reading.NodeFacts, gpu_ids: list[int]) -> reading.NodeFacts:
 
 
 def _stretches(judged: Judged, within: tuple[int, int], version: int) -> Iterator[Stretch]:
-    """One per atom with time of the lane, those of one window and rule joined."""
-    atoms, member = judged.one.member.atoms, judged.one.member
+    """One per atom with time of each lane."""
+    atoms, windows = judged.atoms, judged.question.windows
     parts = _parts(judged)
-    for atom in sorted(parts):
+    for place in sorted(parts):
+        whose, atom = judged.lanes.whose[judged.tally.lane[place]], int(judged.tally.atom[place])
         start, end = int(atoms.start_ms[atom]), int(atoms.end_ms[atom])
         if end <= within[0] or start >= within[1]:
             continue
-        row = int(member.row[atom])
-        windows = judged.one.question.windows
+        row = int(atoms.row[atom])
         yield Stretch(
-            gpu_id=member.gpu_id,
-            job_id=judged.job_id,
+            gpu_id=atoms.members[whose.member].gpu_id,
+            job_id=whose.job_id,
             start_ms=start,
             end_ms=end,
             values=None if row < 0 else _values(windows, row),
             observed_ms=None if row < 0 else int(windows.observed_ms[row]),
             policy_version=version,
-            rule=_rule(judged, atom, row, parts[atom]),
-            parts=parts[atom],
+            rule=_rule(judged, place, parts[place]),
+            parts=parts[place],
         )
 
 
 def _parts(judged: Judged) -> dict[int, list[Part]]:
-    """Atom -> what the tally counts of it."""
+    """Place -> what the tally counts of it."""
     tally = judged.tally
     found: dict[int, list[Part]] = defaultdict(list)
-    for atom, kind, gpu_ms in zip(tally.atom, tally.kind, tally.gpu_ms, strict=True):
-        for at, number, ms in zip(*(column.tolist() for column in (atom, kind, gpu_ms)), strict=True):
-            found[at].append(_part(*tally.told(number), ms))
+    kinds = tally.kinds(np.arange(len(tally.kind)), tally.busy, tally.starting)
+    for (places, gpu_ms), column in zip(tally.amounts(), kinds, strict=True):
+        for place, kind, ms in zip(places.tolist(), column.tolist(), gpu_ms.tolist(), strict=True):
+            if ms:
+                found[place].append(_part(*told(tally.labels, kind), ms))
     return found
 
 
@@ -157,21 +160,23 @@ def _values(windows: Windows, row: int) -> dict[str, float]:
     return {name: value for name, value in told.items() if not np.isnan(value)}
 
 
-def _rule(judged: Judged, atom: int, row: int, parts: list[Part]) -> list[str]:
+def _rule(judged: Judged, place: int, parts: list[Part]) -> list[str]:
     """In words, what decided: an outage, else the window, the run that it is in, and who holds it."""
-    one, common = judged.one, judged.common
+    atoms, found, policy = judged.atoms, judged.found, judged.question.policy
+    position, atom = int(judged.position[place]), int(judged.tally.atom[place])
+    whose, row = judged.lanes.whose[judged.tally.lane[place]], int(atoms.row[atom])
     words: list[str] = []
     if all(part.state == "unavailable" for part in parts):
         return [f"unavailable: {part.reason} was told, and nothing yet that it works" for part in parts]
     if row >= 0:
-        words += activity.told(one.acts, one.question.windows, row, one.question.policy)
-    if judged.found.run[atom] >= 0 and common.seen[atom]:
-        words.append(lanes.told(judged.found, int(judged.found.run[atom]), judged.lane.kind, one.question.policy))
-    if judged.job_id is None:
+        words += activity.told(judged.acts, judged.question.windows, row, policy)
+    if found.run[position] >= 0 and row >= 0 and not judged.acts.unseen[row]:
+        words.append(quiet.told(found, int(found.run[position]), whose.kind, policy))
+    if whose.job_id is None:
         words += [states.WHY.get(part.reason, "no allocation, and nothing holds it") for part in parts if part.state != "unavailable"]
     elif row < 0:
         words.append(states.WHY["missing"])
-    length_ms, own_ms = int(one.member.atoms.length_ms[atom]), sum(part.gpu_ms for part in parts)
+    length_ms, own_ms = int(atoms.end_ms[atom] - atoms.start_ms[atom]), sum(part.gpu_ms for part in parts)
     if own_ms != length_ms:
         words.append(f"shared: {own_ms} of {length_ms} ms are this holder's")
     return words

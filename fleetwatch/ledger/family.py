@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from fleetwatch.lib.spans import difference, union
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A job on a GPU: when it held it, and its milliseconds of each atom."""
+    """A job on a GPU: when it held it, and its milliseconds of each atom where it did."""
 
     job_id: int
     kind: str
@@ -25,17 +25,15 @@ class Holder:
     held: Mask
     gpu_ms: Ints
 
-    def part(self, some: slice) -> "Holder":
-        """The holder on these atoms alone."""
-        return Holder(self.job_id, self.kind, self.spans, self.held[some], self.gpu_ms[some])
-
 
 @dataclass(frozen=True, slots=True)
 class Member:
     """A GPU or instance on its timeline: the window (row) at each atom, its holders, and the time of nobody."""
 
     gpu_id: int
-    atoms: Atoms
+    start_ms: Ints
+    end_ms: Ints
+    cut: Ints
     row: Ints
     energy_row: Ints  # the window whose energy counts: a MIG instance's is its parent's
     holders: list[Holder]
@@ -46,28 +44,11 @@ class Member:
     first_ms: int
     live_end_ms: int | None
 
-    def part(self, some: slice | Ints) -> "Member":
-        """The GPU on these atoms alone, without holders."""
-        return replace(
-            self,
-            atoms=self.atoms.part(some),
-            row=self.row[some],
-            energy_row=self.energy_row[some],
-            holders=[],
-            held=self.held[some],
-            rest_ms=self.rest_ms[some],
-            rest_is_free=self.rest_is_free[some],
-        )
-
-    def joules(self, rate: Floats) -> Floats:
-        """Energy per ms at each atom; NaN where it was not read."""
-        row = self.energy_row
-        return np.where(row >= 0, rate[np.maximum(row, 0)], np.nan) if len(rate) else np.full(len(row), np.nan)
-
 
 def members(question: Question, acts: Activity) -> Iterator[Member]:
     """Every GPU and instance with capacity in the time asked about."""
     pieces = _pieces(question, acts)
+    status = [timeline.edges_of(spans) for spans in timeline.scheduler_status(question.sources)]
     instances: dict[int, list[Capacity]] = defaultdict(list)
     for one in question.capacities:
         if one.parent_id is not None:
@@ -75,7 +56,7 @@ def members(question: Question, acts: Activity) -> Iterator[Member]:
     for one in question.capacities:
         start, end = max(one.start_ms, int(question.cuts[0])), min(one.end_ms, int(question.cuts[-1]))
         if one.parent_id is None and start < end:
-            family = _Family(question, one, sorted(instances[one.gpu_id], key=lambda part: part.gpu_id), pieces, acts)
+            family = _Family(question, one, sorted(instances[one.gpu_id], key=lambda part: part.gpu_id), pieces, acts, status)
             yield from family.members(start, end)
 
 
@@ -114,42 +95,43 @@ class _Family:
     instances: Sequence[Capacity]
     pieces: dict[int, Pieces]
     acts: Activity
+    status: Sequence[Ints]  # edges of what schedulers said
 
     def members(self, start_ms: int, end_ms: int) -> Iterator[Member]:
         """The instances, then the GPU itself with what they leave of it."""
         atoms = self._atoms(start_ms, end_ms)
-        row = timeline.rows_at(atoms, self.pieces.get(self.gpu.gpu_id, NO_PIECES))
+        length_ms = atoms.end_ms - atoms.start_ms
+        nothing = np.zeros(len(length_ms), dtype=bool)
         if not self.instances:
-            nothing = np.zeros(len(row), dtype=bool)
-            yield self._member(self.gpu, atoms, row=row, energy_row=row, own_ms=atoms.length_ms, rest_is_free=nothing)
+            yield self._member(self.gpu, atoms, row=atoms.row, own_ms=length_ms, rest_is_free=nothing)
             return
-        parts = self._parts(atoms)
-        covered = self._tells(row)
+        parts = self._parts(atoms, length_ms)
+        covered = self._tells(atoms.row)
         for number, instance in enumerate(self.instances):
-            its_row = timeline.rows_at(atoms, self.pieces.get(instance.gpu_id, NO_PIECES))
-            covered |= self._tells(its_row)
-            nothing = np.zeros(len(row), dtype=bool)
-            yield self._member(instance, atoms, row=its_row, energy_row=row, own_ms=parts[:, number], rest_is_free=nothing)
-        is_split = parts[:, -1] < atoms.length_ms
-        yield self._member(self.gpu, atoms, row=row, energy_row=row, own_ms=parts[:, -1], rest_is_free=is_split & covered)
+            row = timeline.rows_at(atoms.start_ms, self.pieces.get(instance.gpu_id, NO_PIECES))
+            covered |= self._tells(row)
+            yield self._member(instance, atoms, row=row, own_ms=parts[:, number], rest_is_free=nothing)
+        is_split = parts[:, -1] < length_ms
+        yield self._member(self.gpu, atoms, row=atoms.row, own_ms=parts[:, -1], rest_is_free=is_split & covered)
 
     def _atoms(self, start_ms: int, end_ms: int) -> Atoms:
-        edges: list[Ints] = []
+        edges = list(self.status)
         for one in (self.gpu, *self.instances):
-            pieces = self.pieces.get(one.gpu_id, NO_PIECES)
-            edges += [pieces.start_ms, pieces.end_ms, timeline.edges_of([(one.start_ms, one.end_ms)])]
-            edges += [timeline.edges_of(held.spans) for held in self._holdings(one)]
-            edges.append(timeline.edges_of((outage.start_ms, outage.end_ms) for outage in self._outages(one)))
-        edges += [timeline.edges_of(spans) for spans in timeline.scheduler_status(self.question.sources)]
-        return timeline.build(start_ms=start_ms, end_ms=end_ms, cuts=self.question.cuts, edges=edges)
+            spans = [(one.start_ms, one.end_ms), *((outage.start_ms, outage.end_ms) for outage in self._outages(one))]
+            edges.append(timeline.edges_of([*spans, *(span for held in self._holdings(one) for span in held.spans)]))
+        for instance in self.instances:
+            pieces = self.pieces.get(instance.gpu_id, NO_PIECES)
+            edges += [pieces.start_ms, pieces.end_ms]
+        own = self.pieces.get(self.gpu.gpu_id, NO_PIECES)
+        return timeline.build(start_ms=start_ms, end_ms=end_ms, cuts=self.question.cuts, pieces=own, edges=edges)
 
-    def _parts(self, atoms: Atoms) -> Ints:
+    def _parts(self, atoms: Atoms, length_ms: Ints) -> Ints:
         """Atoms x (instances + the rest): whole milliseconds by weight."""
-        alive = np.array([timeline.inside(atoms, [(one.start_ms, one.end_ms)]) for one in self.instances])
+        alive = np.array([timeline.inside(atoms.start_ms, [(one.start_ms, one.end_ms)]) for one in self.instances])
         weights = alive * np.array([[one.weight] for one in self.instances])
         weights = weights / np.maximum(weights.sum(axis=0), 1.0)
         rest = np.maximum(1.0 - weights.sum(axis=0), 0.0)
-        return largest_remainder(atoms.length_ms, np.concatenate([weights, rest[None, :]]).T)
+        return largest_remainder(length_ms, np.concatenate([weights, rest[None, :]]).T)
 
     def _tells(self, row: Ints) -> Mask:
         """Where a window says that the GPU is there, be its activity readable or not (a MIG parent's never is)."""
@@ -172,42 +154,57 @@ class _Family:
         own = list(self.question.outages.get(one.gpu_id, ()))
         return own if one is self.gpu else own + list(self.question.outages.get(self.gpu.gpu_id, ()))
 
-    def _member(self, one: Capacity, atoms: Atoms, *, row: Ints, energy_row: Ints, own_ms: Ints, rest_is_free: Mask) -> Member:
-        alive = own_ms > 0
-        holders, shares = _holders(self._holdings(one), atoms, alive)
-        parts, rest = split_holders(own_ms, holds=[each.held for each in holders], shares=shares)
-        holders = [Holder(each.job_id, each.kind, each.spans, each.held, part) for each, part in zip(holders, parts, strict=True)]
-        held = np.sum([each.held for each in holders], axis=0) if holders else np.zeros(len(row), dtype=np.int64)
+    def _member(self, one: Capacity, atoms: Atoms, *, row: Ints, own_ms: Ints, rest_is_free: Mask) -> Member:
+        # a whole GPU has every atom; of an instance some are not its
+        alive = own_ms > 0 if self.instances else None
+        holders, held, rest_ms = _holders(self._holdings(one), atoms.start_ms, own_ms, alive)
         return Member(
             gpu_id=one.gpu_id,
-            atoms=atoms,
-            row=np.where(alive, row, -1),
-            energy_row=energy_row,
+            start_ms=atoms.start_ms,
+            end_ms=atoms.end_ms,
+            cut=atoms.cut,
+            row=row if alive is None else np.where(alive, row, -1),
+            energy_row=atoms.row,
             holders=holders,
             held=held,
-            rest_ms=rest,
-            rest_is_free=rest_is_free & (held == 0),
+            rest_ms=rest_ms,
+            rest_is_free=rest_is_free & (held == 0) if self.instances else rest_is_free,
             outages=self._outages(one),
             first_ms=one.start_ms,
             live_end_ms=one.end_ms if one.is_live else None,
         )
 
 
-def _holders(holdings: Sequence[Hold], atoms: Atoms, alive: Mask) -> tuple[list[Holder], list[Floats]]:
-    """One holder per job, by job id, and its granted share at each atom (NaN: not known).
-
-    Several sources may name one job: an unknown share stays unknown, of known ones the larger counts.
-    """
-    found, shares = [], []
+def _holders(holdings: Sequence[Hold], start_ms: Ints, own_ms: Ints, alive: Mask | None) -> tuple[list[Holder], Ints, Ints]:
+    """One holder per job, by job id; how many hold each atom; and the milliseconds of it that none holds."""
+    count = np.zeros(len(start_ms), dtype=np.int64)
+    found: list[tuple[int, list[Hold], list[tuple[int, int]], Mask]] = []
     for job_id in sorted({held.job_id for held in holdings}):
         mine = [held for held in holdings if held.job_id == job_id]
         spans = union(span for held in mine for span in held.spans)
-        share = np.zeros(len(alive))
-        for held in mine:
-            inside = timeline.inside(atoms, union(held.spans))
-            share = np.where(inside, np.maximum(share, np.nan if held.share is None else held.share), share)
-        mask = timeline.inside(atoms, spans) & alive
+        mask = timeline.inside(start_ms, spans)
+        if alive is not None:
+            mask &= alive
         if mask.any():
-            found.append(Holder(job_id, mine[0].kind, spans, mask, np.zeros(0, dtype=np.int64)))
-            shares.append(share)
-    return found, shares
+            found.append((job_id, mine, spans, mask))
+            count += mask
+    is_shared = any(held.share is not None and held.share < 1 for held in holdings) or bool(count.max(initial=0) > 1)
+    if not is_shared:
+        parts, rest_ms = [own_ms] * len(found), own_ms * (count == 0)
+    else:
+        shares = [_share(mine, start_ms) for _, mine, _, _ in found]
+        parts, rest_ms = split_holders(own_ms, holds=[mask for *_, mask in found], shares=shares)
+    holders = [Holder(job_id, mine[0].kind, spans, mask, part) for (job_id, mine, spans, mask), part in zip(found, parts, strict=True)]
+    return holders, count, rest_ms
+
+
+def _share(mine: Sequence[Hold], start_ms: Ints) -> Floats:
+    """A job's granted share at each atom (NaN: not known).
+
+    Several sources may name one job: an unknown share stays unknown, of known ones the larger counts.
+    """
+    share = np.zeros(len(start_ms))
+    for held in mine:
+        inside = timeline.inside(start_ms, union(held.spans))
+        share = np.where(inside, np.maximum(share, np.nan if held.share is None else held.share), share)
+    return share

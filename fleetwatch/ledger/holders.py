@@ -1,83 +1,108 @@
-"""A holder's observed milliseconds: useful, underused, stalled, idle or starting. Pure numpy."""
+"""What jobs held and the GPU did in it: useful, underused, stalled, idle or starting. Pure numpy."""
+
+import itertools
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fleetwatch.ledger.activity import CONTEXT_KINDS, Activity
+from fleetwatch.ledger.activity import Activity
+from fleetwatch.ledger.atoms import QUIET, SOURCE_AND_SIGNAL_SHIFT, UNSEEN_MASK, ZERO, Atoms
 from fleetwatch.ledger.facts import Floats, Ints
-from fleetwatch.ledger.family import Holder, Member
-from fleetwatch.ledger.lanes import IDLE, STARTING, QuietRuns
+from fleetwatch.ledger.labels import GAP, IDLE, INTERACTIVE, LABEL_SHIFT, UNSEEN, WITHIN, Kinds, Label, numbers
+from fleetwatch.ledger.lanes import Lanes
 from fleetwatch.ledger.policy import Policy
+from fleetwatch.ledger.quiet import IDLE as IS_IDLE
+from fleetwatch.ledger.quiet import STARTING as IS_STARTING
+from fleetwatch.ledger.quiet import QuietRuns
 from fleetwatch.ledger.shares import largest_remainder
-from fleetwatch.ledger.tally import Label, Tally, label_numbers
 
-USEFUL = Label("useful")
-UNDERUSED = Label("underused", tier="potential")
-STARTING_LABEL = Label("starting")
-WITHIN, GAP, IDLE_FIRST = 0, 1, 2
-
-
-def add_activity(tally: Tally, atom: Ints, *, holder: Holder, member: Member, found: QuietRuns, acts: Activity, policy: Policy) -> None:
-    """Adds the holder's milliseconds of these observed atoms by what the GPU did in them."""
-    row, rest = member.row[atom], holder.gpu_ms[atom]
-    run, signals = found.run[atom], acts.signal[row]
-    busy = np.flatnonzero(~acts.quiet[row])
-    if len(busy):
-        parts = _split(acts, row[busy], rest[busy])
-        rest[busy] = parts[:, 3]
-        signal, source = signals[busy], acts.efficiency_source[row[busy]]
-        spinning = Label("stalled", kind="spinning", tier=stalled_tier(holder.kind))
-        _add(tally, atom[busy], tally.number(USEFUL), parts[:, 0], signal=signal, source=source)
-        _add(tally, atom[busy], tally.number(UNDERUSED), parts[:, 1], signal=signal, source=source)
-        _add(tally, atom[busy], tally.number(spinning), parts[:, 2], signal=signal)
-    number = _rest_labels(tally, run, row, holder=holder, found=found, acts=acts)
-    if (found.verdict == STARTING).any():
-        starting = _starting_ms(atom, run, rest, member=member, found=found, grace_ms=policy.grace_ms(holder.kind))
-        rest -= starting
-        _add(tally, atom, tally.number(STARTING_LABEL), starting, signal=signals)
-    _add(tally, atom, number, rest, signal=signals)
+# Of a job's quiet time: it belongs to no run, to one that is too short, that is idle, that is starting.
+NO_RUN, SHORT, LONG, BEGINNING = range(4)
+JOB_KINDS = ("batch", "interactive", "service")
+# what a window says of idle time: context and whether activity was exactly 0
+_SHADES_SHIFT, _SHADES = ZERO.bit_length() - 1, 8
 
 
-def stalled_tier(kind: str) -> str:
-    """The waste tier of a stall: waiting for requests is a service's nature."""
-    return "potential" if kind == "service" else "probable"
+def tier(kind: str) -> int:
+    """Which of STALL_TIERS a stall is: waiting for requests is a service's nature."""
+    return int(kind == "service")
 
 
-def _split(acts: Activity, row: Ints, total: Ints) -> Ints:
-    """Cells x (useful, underused, spinning, inactive) in whole milliseconds."""
+def _label(job_kind: str, run: int, shade: int) -> Label:
+    if run == NO_RUN:
+        return WITHIN[tier(job_kind)]
+    if run != LONG:
+        return GAP[tier(job_kind)]
+    return INTERACTIVE[shade % 2] if job_kind == "interactive" else IDLE[shade % len(IDLE)]
+
+
+# kinds of inactive time by job kind, run and shade
+_REST = numbers(_label(*one) for one in itertools.product(JOB_KINDS, range(4), range(_SHADES))) << LABEL_SHIFT
+_UNSEEN = numbers(UNSEEN[:1] + UNSEEN) << LABEL_SHIFT  # by why a window says nothing, from 1 on
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Milliseconds of what jobs held, as the windows say; one value per place, which is an atom in a lane."""
+
+    kind: Kinds  # of what was not active: with the signal and, where it was active too, the source of efficiency
+    rest_ms: Ints
+    busy: Ints  # the places with activity
+    active_ms: tuple[Ints, Ints, Ints]  # useful, underused, spinning, of each of them
+    starting: Ints  # the places in runs that start
+    starting_ms: Ints
+
+
+def spent(lanes: Lanes, found: QuietRuns, atoms: Atoms, acts: Activity, policy: Policy, *, position: Ints) -> Spent:
+    """What the positions, all in holders' lanes, are."""
+    atom, word = lanes.atom[position], lanes.word[position]
+    base = lanes.stretches.spread(_bases(lanes, found))[position]
+    shade = (word >> np.uint16(_SHADES_SHIFT)) & np.uint16(_SHADES - 1)
+    kind = _REST[base + shade]
+    kind += (word >> np.uint16(SOURCE_AND_SIGNAL_SHIFT)).astype(np.int16)
+    is_lost = word & np.uint16(UNSEEN_MASK) != 0
+    lost = np.flatnonzero(is_lost)
+    kind[lost] = _UNSEEN[word[lost]]
+    if atoms.down is not None and atoms.is_drained is not None:
+        is_down = (atoms.down[atom] >= 0) & ~atoms.is_drained[atom]
+        kind[is_down] = atoms.down[atom[is_down]] << LABEL_SHIFT
+        is_lost |= is_down
+    rest_ms = lanes.gpu_ms[position]
+    busy = np.flatnonzero((word & np.uint16(QUIET) == 0) & ~is_lost)
+    useful, underused, spinning, rest = _split(acts, atoms.row[atom[busy]], rest_ms[busy])
+    rest_ms[busy] = rest
+    starting = np.flatnonzero((base // _SHADES % 4 == BEGINNING) & ~is_lost)
+    starting_ms = _starting_ms(lanes, found, atoms, policy, position=position[starting], rest_ms=rest_ms[starting])
+    rest_ms[starting] -= starting_ms
+    return Spent(kind, rest_ms, busy, (useful, underused, spinning), starting, starting_ms)
+
+
+def _bases(lanes: Lanes, found: QuietRuns) -> np.ndarray:
+    """Of each stretch where in _REST its shades begin."""
+    kinds = [JOB_KINDS.index(one.kind) if one.kind in JOB_KINDS else 0 for one in lanes.whose]
+    kind = np.array(kinds, dtype=np.uint8)[lanes.stretches.lane]
+    run = np.full(len(found.verdict) + 1, SHORT, dtype=np.uint8)
+    run[:-1][found.verdict == IS_IDLE] = LONG
+    run[:-1][found.verdict == IS_STARTING] = BEGINNING
+    run[-1] = NO_RUN
+    return (kind * np.uint8(4) + run[found.of_stretch]) * np.uint8(_SHADES)
+
+
+def _split(acts: Activity, row: Ints, total: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Useful, underused, spinning and inactive in whole milliseconds of each total."""
     spinning, working, efficiency = acts.spinning[row], acts.working[row], acts.efficiency[row]
     useful = working * efficiency
     weights: Floats = np.stack([useful, working - useful, spinning, np.maximum(1.0 - spinning - working, 0.0)])
-    return largest_remainder(total, weights.T)
+    parts = largest_remainder(total, weights.T)
+    return parts[:, 0], parts[:, 1], parts[:, 2], parts[:, 3]
 
 
-def _starting_ms(atom: Ints, run: Ints, rest: Ints, *, member: Member, found: QuietRuns, grace_ms: int) -> Ints:
+def _starting_ms(lanes: Lanes, found: QuietRuns, atoms: Atoms, policy: Policy, *, position: Ints, rest_ms: Ints) -> Ints:
     """How much of the rest is `starting`: in a run that starts, the time up to the grace."""
-    number = np.maximum(run, 0)
-    is_starting = (run >= 0) & (found.verdict[number] == STARTING)
-    start, length = member.atoms.start_ms[atom], member.atoms.length_ms[atom]
-    within = np.clip(found.start_ms[number] + grace_ms - start, 0, length)
-    return np.where(is_starting, rest * within // length, 0)
-
-
-def _rest_labels(tally: Tally, run: Ints, row: Ints, *, holder: Holder, found: QuietRuns, acts: Activity) -> Ints:
-    """The label of the inactive time: idle in a run of T_idle, else stalled, between windows (gap) or within one."""
-    tier = stalled_tier(holder.kind)
-    kinds = ("interactive",) * 3 if holder.kind == "interactive" else CONTEXT_KINDS
-    idle = [Label("idle", kind=kind, tier=certainty) for kind in kinds for certainty in ("probable", "certain")]
-    labels = [Label("stalled", kind="within", tier=tier), Label("stalled", kind="gap", tier=tier), *idle]
-    if not len(found.verdict):
-        return label_numbers(tally, labels, np.full(len(run), WITHIN, dtype=np.int64))
-    is_idle = (run >= 0) & (found.verdict[np.maximum(run, 0)] == IDLE)
-    idle_code = IDLE_FIRST + 2 * acts.context[row].astype(np.int64) + acts.zero[row]
-    return label_numbers(tally, labels, np.where(is_idle, idle_code, np.where(run >= 0, GAP, WITHIN)))
-
-
-def _add(
-    tally: Tally, atom: Ints, number: int | Ints, gpu_ms: Ints, *, signal: NDArray[np.int8], source: NDArray[np.int8] | None = None
-) -> None:
-    keep = np.flatnonzero(gpu_ms)
-    if len(keep) == 0:
-        return
-    numbers = np.full(len(keep), number, dtype=np.int64) if isinstance(number, int) else number[keep]
-    tally.add(atom[keep], numbers, gpu_ms[keep], signal=signal[keep], source=None if source is None else source[keep])
+    run = found.of_stretch[lanes.stretches.at(position)]
+    grace_ms = np.array([policy.grace_ms(one.kind) for one in lanes.whose], dtype=np.int64)[found.lane[run]]
+    atom = lanes.atom[position]
+    start_ms = atoms.start_ms[atom]
+    length_ms = atoms.end_ms[atom] - start_ms
+    within = np.clip(found.start_ms[run] + grace_ms - start_ms, 0, length_ms)
+    return np.asarray(rest_ms * within // length_ms)

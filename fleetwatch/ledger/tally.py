@@ -1,128 +1,140 @@
-"""Adding up judged milliseconds into entries and parts of runs: summed once, from whole milliseconds. Pure."""
+"""Adding up judged milliseconds into entries, parts of runs and five-minute cells: summed once, from whole milliseconds. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fleetwatch.ledger.activity import EFFICIENCY_SOURCES, SIGNALS
+from fleetwatch.ledger import labels
 from fleetwatch.ledger.facts import Entry, Floats, Ints, Mask
+from fleetwatch.ledger.labels import (
+    LABEL_SHIFT,
+    SIGNAL_MASK,
+    SOURCE_MASK,
+    SPINNING,
+    STARTING,
+    UNDERUSED,
+    USEFUL,
+    Kinds,
+    Label,
+    numbers,
+)
 from fleetwatch.ledger.policy import STATES
 
 STATE_NUMBER = {state: number for number, state in enumerate(STATES)}
-Codes = NDArray[np.int8]
-KindCodes = NDArray[np.int16]
-KINDS_OF_LABEL = len(SIGNALS) * len(EFFICIENCY_SOURCES)
+_WITH_SOURCE = SIGNAL_MASK | SOURCE_MASK
+_USEFUL, _UNDERUSED, _STARTING = numbers((USEFUL, UNDERUSED, STARTING)) << LABEL_SHIFT
+_SPINNING = numbers(SPINNING) << LABEL_SHIFT
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
-    """What an entry says beside its time: state, sub-kind, reason, waste tier."""
-
-    state: str
-    kind: str = ""
-    reason: str = ""
-    tier: str = ""
-
-
-@dataclass(slots=True)
 class Tally:
-    """Judged milliseconds of one GPU and holder, collected piece by piece. `atom` is a position in its timeline."""
+    """Judged milliseconds of places: the wanted atoms of lanes, one lane after the other, in order of time."""
 
-    atom: list[Ints] = field(default_factory=list)
-    kind: list[KindCodes] = field(default_factory=list)  # label, signal and efficiency source in one number: told() reads it
-    gpu_ms: list[Ints] = field(default_factory=list)
-    labels: dict[Label, int] = field(default_factory=dict)
-    # every atom that was judged and its label, those outside the wanted time too: other lanes look at them
-    context_atom: list[Ints] = field(default_factory=list)
-    context_label: list[Ints] = field(default_factory=list)
+    lane: Ints
+    atom: Ints
+    kind: Kinds  # of what is left of it; with the source of efficiency where it was active too
+    rest_ms: Ints
+    busy: Ints  # the places with activity
+    active_ms: tuple[Ints, Ints, Ints]  # useful, underused, spinning, of each of them
+    starting: Ints  # the places in runs that start
+    starting_ms: Ints
+    stall_tier: Ints  # of each lane
+    labels: tuple[Label, ...]
 
-    def number(self, label: Label) -> int:
-        """The label's number in this tally."""
-        return self.labels.setdefault(label, len(self.labels))
+    def amounts(self) -> list[tuple[Ints, Ints]]:
+        """(places, milliseconds there) in columns: the rest, useful, underused, spinning, starting. No kind is in two of them."""
+        active = [(self.busy, gpu_ms) for gpu_ms in self.active_ms]
+        return [(np.arange(len(self.atom)), self.rest_ms), *active, (self.starting, self.starting_ms)]
 
-    def add(self, atom: Ints, label: Label | Ints, gpu_ms: Ints, *, signal: Codes | None = None, source: Codes | None = None) -> None:
-        """Adds these atoms' milliseconds under a label (or one label's number per atom)."""
-        if len(atom) == 0:
-            return
-        numbers = np.full(len(atom), self.number(label), dtype=np.int64) if isinstance(label, Label) else label
-        kind = (numbers * KINDS_OF_LABEL).astype(np.int16)
-        if signal is not None:
-            kind += signal * np.int8(len(EFFICIENCY_SOURCES))
-        if source is not None:
-            kind += source
-        self.atom.append(atom)
-        self.kind.append(kind)
-        self.gpu_ms.append(gpu_ms)
-
-    def sums(self, slot: Ints) -> "Sums":
-        """What was added by `slot` (of each atom; it never falls) and kind, of neighbours alone: whole ms, which any order sums alike."""
-        atom, kind, gpu_ms = self._joined()
-        slots = slot[atom]
-        is_first = np.ones(len(atom), dtype=bool)
-        is_first[1:] = (slots[1:] != slots[:-1]) | (kind[1:] != kind[:-1])
-        first = np.flatnonzero(is_first)
-        return Sums(slots[first], kind[first].astype(np.int64), np.add.reduceat(gpu_ms, first), np.diff(first, append=len(atom)))
-
-    def joules(self, sums: "Sums", key: Ints, *, joules_per_ms: Floats) -> Floats:
-        """Energy by the `key` of each sum, added atom by atom: floats depend on the order. `joules_per_ms` is per atom, 0 = not read."""
-        atom, _, gpu_ms = self._joined()
-        return np.bincount(np.repeat(key, sums.pieces), weights=joules_per_ms[atom] * gpu_ms).astype(np.float64, copy=False)
-
-    def told(self, kind: int) -> tuple[Label, str, str]:
-        """The label, activity signal and efficiency source of a kind."""
-        number, rest = divmod(kind, KINDS_OF_LABEL)
-        signal, source = divmod(rest, len(EFFICIENCY_SOURCES))
-        return list(self.labels)[number], SIGNALS[signal], EFFICIENCY_SOURCES[source]
-
-    def _joined(self) -> tuple[Ints, KindCodes, Ints]:
-        """The pieces as one; they are joined once, when all are there."""
-        if len(self.atom) > 1:
-            self.atom, self.kind, self.gpu_ms = [np.concatenate(self.atom)], [np.concatenate(self.kind)], [np.concatenate(self.gpu_ms)]
-        return self.atom[0], self.kind[0], self.gpu_ms[0]
-
-
-def label_numbers(tally: Tally, labels: Sequence[Label], codes: NDArray[np.int64]) -> Ints:
-    """The tally's number of labels[code] for each code."""
-    return np.array([tally.number(label) for label in labels], dtype=np.int64)[codes]
+    def kinds(self, rest: Ints, busy: Ints, starting: Ints) -> list[Kinds]:
+        """The kinds by column of these places."""
+        kind = self.kind[busy]
+        by_source, signal = kind & np.int16(_WITH_SOURCE), kind & np.int16(SIGNAL_MASK)
+        return [
+            self.kind[rest] & ~np.int16(SOURCE_MASK),
+            by_source + _USEFUL,
+            by_source + _UNDERUSED,
+            signal + _SPINNING[self.stall_tier[self.lane[busy]]],
+            (self.kind[starting] & np.int16(SIGNAL_MASK)) + _STARTING,
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """A tally's milliseconds by slot and kind; `pieces`: how many of the tally's values each is made of, in their order."""
+    """Milliseconds by segment and kind, column by column: whole ms, which any order sums alike.
 
-    slot: Ints
-    kind: Ints
+    A segment are neighbouring places of one slot and kind; `first` of each. The others have one value
+    per sum; `count`: how many places it is made of; `sizes`: how many sums each column has.
+    """
+
+    first: Ints
+    segment: Ints
+    kind: Kinds
     gpu_ms: Ints
-    pieces: Ints
+    count: Ints
+    sizes: list[int]
 
 
-def entries(
-    tally: Tally, sums: Sums, *, gpu_id: int, job_id: int | None, cut: Ints, cut_starts: Ints, is_read: Mask, joules_per_ms: Floats
-) -> list[Entry]:
-    """One entry per cut and label; `cut` and `is_read` (its energy) of each slot, `joules_per_ms` per atom, 0 where not read.
+def sums(tally: Tally, is_slot: Mask) -> Sums:
+    """What was judged, by slots (`is_slot`: where one begins) and kinds, of neighbours alone."""
+    is_begun = is_slot.copy()
+    is_begun[1:] |= tally.kind[1:] != tally.kind[:-1]
+    first = np.flatnonzero(is_begun)
+    length = np.diff(first, append=len(is_begun))
+    # what is active has a source of efficiency: a segment is active as a whole or not at all
+    busy = np.flatnonzero(tally.kind[first] & np.int16(SOURCE_MASK))
+    begins = np.cumsum(length[busy]) - length[busy]
+    starting = np.searchsorted(first, tally.starting, side="right") - 1
+    segments = [np.arange(len(first)), busy, busy, busy, starting]
+    (_, rest_ms), *active, (_, starting_ms) = tally.amounts()
+    gpu_ms = [np.add.reduceat(rest_ms, first), *(np.add.reduceat(ms, begins) for _, ms in active), starting_ms]
+    counts = [length, *[length[busy]] * 3, np.ones(len(starting), dtype=np.int64)]
+    return Sums(
+        first,
+        np.concatenate(segments),
+        np.concatenate(tally.kinds(first, first[busy], tally.starting)),
+        np.concatenate(gpu_ms),
+        np.concatenate(counts),
+        [len(one) for one in segments],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Of each segment the lane's cut that it is in; of each of these its GPU, job and cut."""
+
+    of_segment: Ints
+    gpu_id: Sequence[int]
+    job_id: Sequence[int | None]
+    cut_ms: Sequence[int]
+
+
+def entries(tally: Tally, found: Sums, groups: Groups, *, is_read: Mask, joules_per_ms: Floats) -> list[Entry]:
+    """One entry per lane, cut and kind; `is_read` (its energy) and `joules_per_ms` (0 where not read) of each place.
 
     Time with and without a reading of energy stays apart: a sum never passes off missing joules as none.
     """
-    kinds = len(tally.labels) * KINDS_OF_LABEL
-    first_cut = int(cut[0])
-    starts = cut_starts[first_cut:].tolist()
-    key = ((cut[sums.slot] - first_cut) * kinds + sums.kind) * 2 + is_read[sums.slot]
-    milliseconds = np.bincount(key, weights=sums.gpu_ms)
-    joules = tally.joules(sums, key, joules_per_ms=joules_per_ms)
-    found = np.flatnonzero(milliseconds)
+    is_there = np.zeros(len(tally.labels) << LABEL_SHIFT, dtype=bool)
+    is_there[found.kind] = True
+    kinds = np.flatnonzero(is_there)
+    number = np.cumsum(is_there) - 1
+    of_segment = groups.of_segment * len(kinds)
+    key = (of_segment[found.segment] + number[found.kind]) * 2 + is_read[found.first[found.segment]]
+    milliseconds = np.bincount(key, weights=found.gpu_ms)
+    joules = _joules(tally, found, key, joules_per_ms, len(milliseconds))
+    told = [labels.told(tally.labels, kind) for kind in kinds.tolist()]
     made: list[Entry] = []
-    told: dict[int, tuple[Label, str, str]] = {}
-    for position, gpu_ms, energy_j in zip(found.tolist(), milliseconds[found].tolist(), joules[found].tolist(), strict=True):
-        rest, has_energy = divmod(position, 2)
-        at, number = divmod(rest, kinds)
-        label, signal, source = told.get(number) or told.setdefault(number, tally.told(number))
+    position = np.flatnonzero(milliseconds)
+    for at, gpu_ms, energy_j in zip(position.tolist(), milliseconds[position].tolist(), joules[position].tolist(), strict=True):
+        rest, has_energy = divmod(at, 2)
+        group, kind = divmod(rest, len(kinds))
+        label, signal, source = told[kind]
         made.append(
             Entry(
-                gpu_id=gpu_id,
-                cut_ms=starts[at],
-                job_id=job_id,
+                gpu_id=groups.gpu_id[group],
+                cut_ms=groups.cut_ms[group],
+                job_id=groups.job_id[group],
                 state=label.state,
                 kind=label.kind,
                 reason=label.reason,
@@ -136,38 +148,48 @@ def entries(
     return made
 
 
-def state_ms(tally: Tally, sums: Sums, *, part: Ints, parts: int) -> Ints:
-    """Milliseconds per part (rows) and state (columns, in the order of STATES); `part` of each slot."""
-    states = np.array([STATE_NUMBER[label.state] for label in tally.labels], dtype=np.int64).repeat(KINDS_OF_LABEL)
-    key = part[sums.slot] * len(STATES) + states[sums.kind]
-    return np.asarray(np.bincount(key, weights=sums.gpu_ms, minlength=parts * len(STATES)).astype(np.int64).reshape(parts, len(STATES)))
+def _joules(tally: Tally, found: Sums, key: Ints, joules_per_ms: Floats, size: int) -> Floats:
+    """Energy by the `key` of each sum, added place by place: floats depend on the order. No key is in two columns."""
+    joules = np.zeros(size)
+    first = 0
+    for (place, gpu_ms), count in zip(tally.amounts(), found.sizes, strict=True):
+        own = slice(first, first + count)
+        joules += np.bincount(np.repeat(key[own], found.count[own]), weights=joules_per_ms[place] * gpu_ms, minlength=size)
+        first += count
+    return joules
+
+
+def state_ms(tally: Tally, found: Sums, *, part: Ints, parts: int) -> Ints:
+    """Milliseconds per part (rows) and state (columns, in the order of STATES); `part` of each segment."""
+    states = np.array([STATE_NUMBER[label.state] for label in tally.labels], dtype=np.int64)
+    key = part[found.segment] * len(STATES) + states[found.kind >> LABEL_SHIFT]
+    return np.asarray(np.bincount(key, weights=found.gpu_ms, minlength=parts * len(STATES)).astype(np.int64).reshape(parts, len(STATES)))
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A column over a timeline: of each atom the ms in which it was read (all or none), and value x ms."""
+    """A column over windows and, last, no window: where it was read, and its value there (else 0)."""
 
-    read_ms: Floats
-    value_ms: Floats
+    is_read: Mask
+    value: Floats
 
     @classmethod
-    def of(cls, values: Floats, length_ms: Ints) -> "Figure":
-        """The figure of these values, NaN where not read."""
-        is_read: Mask = ~np.isnan(values)
-        return cls(np.where(is_read, length_ms, 0.0), np.where(is_read, values, 0.0) * length_ms)
-
-    def part(self, some: slice | Ints) -> "Figure":
-        """The same of these atoms alone."""
-        return Figure(self.read_ms[some], self.value_ms[some])
+    def of(cls, values: Floats, is_seen: Mask) -> "Figure":
+        """The figure of these values, NaN where not read, in the windows that say something."""
+        is_read: Mask = is_seen & ~np.isnan(values)
+        return cls(np.append(is_read, False), np.append(np.where(is_read, values, 0.0), 0.0))
 
 
-def figure_sums(starts: Ints, figures: Mapping[str, Figure]) -> dict[str, Floats]:
-    """Per part (beginning at `starts`): ms in which each column was read, and the sum of value x ms.
+def figure_sums(starts: Ints, figures: Mapping[str, Figure], *, row: Ints, length_ms: Ints) -> dict[str, Floats]:
+    """Per part (beginning at `starts`): ms in which each column was read, and the sum of value x ms; `row` and length of each place.
 
     Sums, not means: parts of a run add up before anything is divided.
     """
-    sums: dict[str, Floats] = {}
+    found: dict[str, Floats] = {}
     for name, figure in figures.items():
-        sums[f"{name}_ms"] = np.add.reduceat(figure.read_ms, starts)
-        sums[f"{name}_sum"] = np.add.reduceat(figure.value_ms, starts)
-    return sums
+        if not figure.is_read.any():
+            found[f"{name}_ms"] = found[f"{name}_sum"] = np.zeros(len(starts))
+            continue
+        found[f"{name}_ms"] = np.add.reduceat(figure.is_read[row] * length_ms, starts).astype(np.float64)
+        found[f"{name}_sum"] = np.add.reduceat(figure.value[row] * length_ms, starts)
+    return found

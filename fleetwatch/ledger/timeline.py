@@ -9,24 +9,15 @@ from fleetwatch.ledger.facts import SCHEDULERS, Ints, Mask, SourceReport, Spans
 from fleetwatch.ledger.windows import Pieces
 from fleetwatch.lib.spans import difference, union
 
-SCHEDULER_OK, BARE, SCHEDULER_UNKNOWN = 1, 0, -1
-
 
 @dataclass(frozen=True, slots=True)
 class Atoms:
-    """Adjacent spans over a GPU's capacity, and the cut (position in the cut edges) of each."""
+    """Adjacent spans over a GPU's capacity: the cut (position in the cut edges) of each, and the window (row) that speaks, -1: none."""
 
     start_ms: Ints
     end_ms: Ints
     cut: Ints
-
-    @property
-    def length_ms(self) -> Ints:
-        return self.end_ms - self.start_ms
-
-    def part(self, some: slice | Ints) -> "Atoms":
-        """These atoms alone."""
-        return Atoms(self.start_ms[some], self.end_ms[some], self.cut[some])
+    row: Ints
 
 
 def edges_of(spans: Iterable[tuple[int, int]]) -> Ints:
@@ -34,31 +25,55 @@ def edges_of(spans: Iterable[tuple[int, int]]) -> Ints:
     return np.array([edge for span in spans for edge in span], dtype=np.int64)
 
 
-def build(*, start_ms: int, end_ms: int, cuts: Ints, edges: Sequence[Ints]) -> Atoms:
-    """Atoms over [start_ms, end_ms), broken at every edge and cut in it."""
-    # a stable sort of runs that are sorted already is several times faster than np.unique
-    found = np.sort(np.concatenate([np.array([start_ms, end_ms], dtype=np.int64), cuts, *edges]), kind="stable")
-    found = found[(found >= start_ms) & (found <= end_ms) & np.append(found[1:] != found[:-1], True)]
-    start = found[:-1]
-    return Atoms(start, found[1:], np.searchsorted(cuts, start, side="right") - 1)
+def build(*, start_ms: int, end_ms: int, cuts: Ints, pieces: Pieces, edges: Sequence[Ints]) -> Atoms:
+    """Atoms over [start_ms, end_ms), broken at every cut, edge and end of a piece in it."""
+    own, row = _broken(pieces)
+    more = np.unique(np.concatenate([np.array([start_ms, end_ms], dtype=np.int64), cuts, *edges]))
+    more = more[(more >= start_ms) & (more <= end_ms)]
+    # the windows' edges are sorted already: what else breaks the time is little, and put between them
+    place = np.searchsorted(own, more)
+    is_new = np.append(own, -1)[place] != more
+    place, more = place[is_new], more[is_new]
+    row = np.insert(row, place, np.append(row, -1)[place - 1])
+    found = np.insert(own, place, more)
+    low, high = np.searchsorted(found, [start_ms, end_ms]).tolist()
+    start = found[low:high]
+    bounds = np.searchsorted(start, cuts)
+    cut = np.repeat(np.arange(len(cuts)), np.diff(bounds, append=len(start)))
+    return Atoms(start, found[low + 1 : high + 1], cut, row[low:high])
 
 
-def rows_at(atoms: Atoms, pieces: Pieces) -> Ints:
-    """The row of the window that speaks for each atom; -1 where none does."""
-    if len(pieces.row) == 0:
-        return np.full(len(atoms.start_ms), -1, dtype=np.int64)
-    piece = np.searchsorted(pieces.start_ms, atoms.start_ms, side="right") - 1
-    found = (piece >= 0) & (atoms.start_ms < pieces.end_ms[np.maximum(piece, 0)])
-    return np.where(found, pieces.row[np.maximum(piece, 0)], -1)
+def _broken(pieces: Pieces) -> tuple[Ints, Ints]:
+    """The edges of the pieces, and the row that speaks from each on; -1 where none does."""
+    is_end = np.append(pieces.end_ms[:-1] != pieces.start_ms[1:], len(pieces.row) > 0)[: len(pieces.row)]
+    after = np.flatnonzero(is_end) + 1
+    return np.insert(pieces.start_ms, after, pieces.end_ms[is_end]), np.insert(pieces.row, after, -1)
 
 
-def inside(atoms: Atoms, spans: Spans) -> Mask:
-    """Which atoms lie in the spans (disjoint, ascending)."""
-    found = np.zeros(len(atoms.start_ms), dtype=bool)
-    bounds = np.searchsorted(atoms.start_ms, edges_of(spans)).tolist()
+def rows_at(start_ms: Ints, pieces: Pieces) -> Ints:
+    """The row of the window that speaks for each atom that starts there; -1 where none does."""
+    edges, row = _broken(pieces)
+    return np.append(row, -1)[np.searchsorted(edges, start_ms, side="right") - 1]
+
+
+def inside(start_ms: Ints, spans: Spans) -> Mask:
+    """Which atoms, by their starts, lie in the spans (disjoint, ascending)."""
+    found = np.zeros(len(start_ms), dtype=bool)
+    bounds = np.searchsorted(start_ms, edges_of(spans)).tolist()
     for first, last in zip(bounds[::2], bounds[1::2], strict=True):
         found[first:last] = True
     return found
+
+
+def is_within(start_ms: Ints, spans: Spans) -> Mask:
+    """The same of atoms in any order."""
+    edges = edges_of(spans)
+    if len(start_ms) == 0 or not len(edges):
+        return np.zeros(len(start_ms), dtype=bool)
+    first, last = np.searchsorted(edges, [start_ms.min(), start_ms.max()], side="right").tolist()
+    if first == last:
+        return np.full(len(start_ms), first % 2 == 1)
+    return np.asarray(np.searchsorted(edges, start_ms, side="right") % 2 == 1)
 
 
 def scheduler_status(sources: Sequence[SourceReport]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:

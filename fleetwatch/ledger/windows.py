@@ -33,9 +33,12 @@ def precedence(windows: Windows, rows: Ints, *, readable: Mask) -> Ints:
 
 def resolve(windows: Windows, *, rows: Ints, readable: Mask) -> Pieces:
     """The disjoint pieces of one GPU's windows (`rows` of the frame); `readable` per window of the frame."""
-    rows = rows[np.lexsort((windows.end_ms[rows], windows.start_ms[rows]))]
     start, end = windows.start_ms[rows], windows.end_ms[rows]
-    if len(rows) < 2 or bool((end[:-1] <= start[1:]).all()):
+    if bool((end[:-1] <= start[1:]).all()):
+        return Pieces(start, end, rows)
+    rows = rows[np.lexsort((end, start))]
+    start, end = windows.start_ms[rows], windows.end_ms[rows]
+    if bool((end[:-1] <= start[1:]).all()):
         return Pieces(start, end, rows)
     return _resolve_overlaps(start, end, rows=rows, rank=precedence(windows, rows, readable=readable))
 

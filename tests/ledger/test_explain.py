@@ -49,12 +49,12 @@ def test_windows_sum_to_the_entries():
 def test_every_millisecond_of_any_timeline_has_words(node):
     question = node.question()
     sums, wanted = Counter(), Counter()
-    for judged in states.judged_lanes(question):
-        for one in explain._stretches(judged, question.target, 1):
-            assert one.rule
-            assert all(one.rule)
-            for part in one.parts:
-                sums[one.gpu_id, one.job_id, part.state, part.kind, part.reason, part.tier, part.signal] += part.gpu_ms
+    judged = states.judged_lanes(question)
+    for one in explain._stretches(judged, question.target, 1):
+        assert one.rule
+        assert all(one.rule)
+        for part in one.parts:
+            sums[one.gpu_id, one.job_id, part.state, part.kind, part.reason, part.tier, part.signal] += part.gpu_ms
     for one in node.judge().entries:
         wanted[one.gpu_id, one.job_id, one.state, one.kind, one.reason, one.tier, one.signal] += one.gpu_ms
     assert sums == wanted
