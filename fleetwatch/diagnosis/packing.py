@@ -4,13 +4,13 @@ What is packed is derived and kept for days: a format that is not this one count
 """
 
 import json
-import zlib
 from dataclasses import dataclass
 
 import numpy as np
+import zstandard
 from numpy.typing import NDArray
 
-FORMAT = b"C2"
+FORMAT = b"C3"
 LEVEL = 1  # the rows live for two days
 
 
@@ -34,14 +34,14 @@ def pack(hour: Hour) -> bytes:
     words = json.dumps([names, hour.told]).encode()
     block = hour.figures[is_read].astype("<f4").tobytes()
     head = np.array([len(words), *hour.figures.shape[1:]], dtype="<i4").tobytes()
-    return FORMAT + zlib.compress(head + hour.gpu_ids.astype("<i8").tobytes() + words + block, LEVEL)
+    return FORMAT + zstandard.compress(head + hour.gpu_ids.astype("<i8").tobytes() + words + block, LEVEL)
 
 
 def unpack(payload: bytes) -> Hour | None:
     """The hour; None for bytes of another format."""
     if not payload.startswith(FORMAT):
         return None
-    whole = zlib.decompress(payload[len(FORMAT) :])
+    whole = zstandard.decompress(payload[len(FORMAT) :])
     length, gpus, cells = (int(number) for number in np.frombuffer(whole, dtype="<i4", count=3))
     words = 12 + 8 * gpus
     names, told = json.loads(whole[words : words + length])

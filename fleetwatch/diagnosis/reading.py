@@ -250,21 +250,25 @@ def _figures(gpu_id: Ints, is_held: np.ndarray, start_ms: int, hours: Mapping[tu
     found = np.full((len(names), len(gpu_id), count), np.nan)
     order = np.argsort(gpu_id, kind="stable")
     by_gpu = gpu_id[order]
+    alike: dict[tuple[int, tuple[str, ...]], list[Hour]] = defaultdict(list)
     for (_, hour_ms), hour in hours.items():
-        first = (hour_ms - start_ms) // CELL_MS
+        alike[(hour_ms - start_ms) // CELL_MS, hour.names].append(hour)
+    for (first, names_here), several in alike.items():
         if not 0 <= first < count:
             continue
-        low, high = np.searchsorted(by_gpu, hour.gpu_ids), np.searchsorted(by_gpu, hour.gpu_ids, side="right")
+        gpu_ids = np.concatenate([hour.gpu_ids for hour in several])
+        low, high = np.searchsorted(by_gpu, gpu_ids), np.searchsorted(by_gpu, gpu_ids, side="right")
         of = np.repeat(np.arange(len(low)), high - low)
         to = order[np.arange(len(of)) + np.repeat(low - np.cumsum(high - low) + (high - low), high - low)]
-        places = np.array([number.get(name, -1) for name in hour.names])
-        known = np.flatnonzero(places >= 0)
-        found[places[known, None], to, first : first + CELLS_PER_HOUR] = hour.figures[known[:, None], of]
+        figures = np.concatenate([hour.figures for hour in several], axis=1)
+        for place, name in enumerate(names_here):
+            if name in number:
+                found[number[name], to, first : first + CELLS_PER_HOUR] = figures[place, of]
     # what a GPU did for its holder before is no evidence against this one
     found[:, ~is_held] = np.nan
-    figures = dict.fromkeys(NAMES, np.full(is_held.shape, np.nan)) | dict(zip(names, found, strict=True))
-    figures[cells.SEEN_MS] = np.nan_to_num(figures[cells.SEEN_MS])
-    return figures
+    told = dict.fromkeys(NAMES, np.full(is_held.shape, np.nan)) | dict(zip(names, found, strict=True))
+    told[cells.SEEN_MS] = np.nan_to_num(told[cells.SEEN_MS])
+    return told
 
 
 NAMES = (

@@ -115,7 +115,8 @@ def found(
 
 def _share(share: Floats | float, hits: Mask) -> Floats:
     kept = np.zeros(hits.shape)
-    kept[hits] = np.clip(np.nan_to_num(np.broadcast_to(share, hits.shape)[hits]), 0.0, 1.0)
+    if hits.any():
+        kept[hits] = np.clip(np.nan_to_num(np.broadcast_to(share, hits.shape)[hits]), 0.0, 1.0)
     return kept
 
 

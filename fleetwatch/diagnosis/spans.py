@@ -5,6 +5,7 @@ Of a day's jobs on a GPU each holds it for a part of the day: judged over the wh
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from fleetwatch.diagnosis.features import Ints, Lanes
 
 SHORTEST = 16  # cells: jobs of up to so many are one part, then of up to twice as many, and so on
+FEW = 10_000  # cells more that cost as much to judge as a part costs by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +30,19 @@ class Part:
         into[self.rows[:, None], self.columns] = values
 
 
-def parts(lanes: Lanes, *, since: int) -> Iterator[Part]:
-    """Every lane whose job holds a GPU in a cell from `since` on, once; with the time before it in which its job held one."""
+def parts(lanes: Lanes, *, since: int, few: int = FEW) -> Iterator[Part]:
+    """Every lane whose job holds a GPU in a cell from `since` on, once; with the time before it in which its job held one.
+
+    Shorter jobs go with longer ones where that makes no more than `few` cells that are nobody's.
+    """
     count = lanes.held.shape[1]
     first, last = _extents(lanes)
     size = np.minimum(SHORTEST << np.ceil(np.log2(np.maximum((last - first) / SHORTEST, 1))).astype(np.int64), count)
     is_wanted = last > since
+    for length, longer in pairwise(np.unique(size[is_wanted]).tolist()):
+        here = np.flatnonzero(is_wanted & (size == length))
+        if len(here) * (longer - length) <= few:
+            size[here] = longer
     for length in np.unique(size[is_wanted]).tolist():
         rows = np.flatnonzero(is_wanted & (size == length))
         columns = np.minimum(first[rows], count - length)[:, None] + np.arange(length)

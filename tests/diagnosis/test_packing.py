@@ -34,6 +34,6 @@ def test_an_hour_without_gpus_comes_back_empty():
     assert found.gpu_ids.tolist() == []
 
 
-@pytest.mark.parametrize("payload", [b"", b"C1", b"C1" + pack(an_hour(util_mean=[[0.5]]))[len(FORMAT) :]])
+@pytest.mark.parametrize("payload", [b"", b"C2", b"C2" + pack(an_hour(util_mean=[[0.5]]))[len(FORMAT) :]])
 def test_bytes_of_another_format_are_no_hour(payload):
     assert unpack(payload) is None

@@ -1,6 +1,7 @@
 """Jobs are judged over their own time: nothing of it is lost, nothing is judged twice."""
 
 import numpy as np
+import pytest
 
 from fleetwatch.diagnosis import spans
 from fleetwatch.diagnosis.verdicts import NOT_HELD, judge
@@ -24,7 +25,7 @@ def test_each_held_cell_is_in_one_part_with_what_was_read_of_it():
     whole = two_jobs()
     seen = np.zeros(whole.held.shape, dtype=int)
 
-    for part in spans.parts(whole, since=0):
+    for part in spans.parts(whole, since=0, few=0):
         at = (part.rows[:, None], part.columns)
         np.add.at(seen, at, part.lanes.held)
         assert (part.lanes.figures["util_mean"] == whole.figures["util_mean"][at]).all()
@@ -34,15 +35,21 @@ def test_each_held_cell_is_in_one_part_with_what_was_read_of_it():
 
 
 def test_a_jobs_gpus_are_in_one_part_and_start_with_the_first_that_is_held():
-    short, long = spans.parts(two_jobs(), since=0)
+    short, long = spans.parts(two_jobs(), since=0, few=0)
 
     assert (short.rows.tolist(), short.columns[:, 0].tolist(), short.lanes.held.shape) == ([0, 1], [2, 2], (2, spans.SHORTEST))
     assert (long.rows.tolist(), long.columns[:, 0].tolist(), long.lanes.held.shape) == ([2], [0], (1, CELLS))
 
 
 def test_a_job_that_ended_before_the_wanted_cells_is_in_no_part():
-    assert [part.rows.tolist() for part in spans.parts(two_jobs(), since=9)] == [[0, 1], [2]]
+    assert [part.rows.tolist() for part in spans.parts(two_jobs(), since=9, few=0)] == [[0, 1], [2]]
     assert [part.rows.tolist() for part in spans.parts(two_jobs(), since=10)] == [[2]]
+
+
+@pytest.mark.parametrize(("few", "lengths"), [(0, [16, 40]), (47, [16, 40]), (48, [40])])
+def test_few_short_jobs_go_with_the_longer_ones(few, lengths):
+    # two lanes of 16 cells in those of 40: 48 cells more
+    assert [part.lanes.held.shape[1] for part in spans.parts(two_jobs(), since=0, few=few)] == lengths
 
 
 def test_a_job_is_judged_as_if_it_were_alone():
