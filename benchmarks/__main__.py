@@ -46,6 +46,7 @@ def _run(name: str, size: Size) -> page.Result:
         status = subprocess.run(command, cwd=HERE.parent, check=False).returncode
         told = Path(file.name).read_text(encoding="utf-8")
     took_s = time.monotonic() - began
+    print(f"{name}: {took_s / 60:.1f} minutes", flush=True)
     if status or not told:
         return page.Result(name, took_s, error=f"exit status {status}")
     return page.Result.from_json(name, took_s, told)

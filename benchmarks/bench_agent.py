@@ -24,7 +24,7 @@ from tests.stack.living import ROOT, free_port
 GPUS = 8
 FLUSH_S = 30
 SLICE_S = 30  # CPU is told as the median of slices: one flush each
-WARM_UP_S = 95  # the first batches have left, and the agent has given back what only the start needed
+WARM_UP_S = 80  # the first batches have left, and the agent has given back what only the start needed (agent.daemon.SETTLE_S)
 SECONDS = {Size.QUICK: 30, Size.FULL: 120}
 SCRAPE_S = 10
 DAY_S = 86_400

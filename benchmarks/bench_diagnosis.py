@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from benchmarks import bench_posting, labelled, profiled
+from benchmarks.apart import say
 from benchmarks.servers import Hub, running_hub
 from benchmarks.tables import Cell, Goal, Size, Table
 from fleetwatch.demo.cases import CELL_MS, EXTRAS, MIXTURES, NAMES, SENSORS, draw_case, with_sensors
@@ -55,6 +56,7 @@ class Judged:
 def run(size: Size) -> list[Table]:
     """How often diagnosis is right on held-out cases, by sensors, and CPU seconds of diagnosing 1,000 GPUs: a day, and five minutes."""
     found = judged(SEEDS[size], names=(*NAMES, *EXTRAS, *MIXTURES))
+    say("the labelled cases are judged")
     tables = [
         summary(found, SEEDS[size]),
         rows_of(found),

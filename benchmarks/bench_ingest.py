@@ -15,6 +15,7 @@ from typing import Any
 
 from agent import wire
 from benchmarks import fleet, remote_write
+from benchmarks.apart import apart, say
 from benchmarks.client import post_all
 from benchmarks.peers import Peer, running_peers
 from benchmarks.servers import Hub, running_hub
@@ -55,7 +56,7 @@ Hour = list[tuple[wire.Batch, list[fleet.Columns]]]  # one node's facts and wind
 
 def run(size: Size) -> list[Table]:
     """Values per second of a server core, sealing included, beside the peers' remote write."""
-    return [measure(gpus) for gpus in GPUS[size]]
+    return [apart(measure, gpus) for gpus in GPUS[size]]
 
 
 def measure(gpus: int) -> Table:
@@ -72,6 +73,7 @@ def measure(gpus: int) -> Table:
                 for name, measured in _systems(hub, peers, hour, tokens, kind=kind, at=at):
                     if at:
                         _note(found[kind.name, name], values, *measured)
+                say(f"{gpus:,} GPUs, requests of {kind.name}: hour {at + 1} of {ROUNDS + 1}")
             first_ms += (ROUNDS + 1) * HOUR_MS
     return _table(gpus, found, [OURS, *(peer.name for peer in peers)])
 
@@ -130,7 +132,8 @@ def _theirs(peer: Peer, bodies: Sequence[Sequence[bytes]]) -> tuple[list[float],
     queues = _queues([[remote_write.http(peer.write_path, body) for body in of_node] for of_node in bodies])
     before = peer.cpu_s()
     took = post_all(peer.port, queues)
-    time.sleep(2)  # VictoriaMetrics writes its buffers a second later
+    if not peer.is_ordered:
+        time.sleep(2)  # VictoriaMetrics writes its buffers a second later
     return took, {"server": peer.cpu_s() - before}
 
 

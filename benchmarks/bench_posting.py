@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from benchmarks import profiled
+from benchmarks.apart import say
 from benchmarks.servers import Hub, running_hub
 from benchmarks.tables import Cell, Goal, Size, Table
 
@@ -17,6 +18,7 @@ GPUS, HOURS, HOUR_MS = 8, 24, 3_600_000
 START = datetime(2026, 11, 20, tzinfo=UTC)
 NOW = START + timedelta(hours=HOURS + 1)
 NO_LIMIT = 10**9
+NODES_TOLD = 25  # between two lines on the terminal
 
 
 def run(size: Size) -> list[Table]:
@@ -34,8 +36,10 @@ def fill(nodes: int) -> None:
     from fleetwatch.demo import bulk, fleet
     from fleetwatch.lib.intervals import Interval
 
-    for member in fleet.nodes(nodes * GPUS):
+    for done, member in enumerate(fleet.nodes(nodes * GPUS), 1):
         bulk.tell([member], bulk.Past(Interval(START, START + timedelta(hours=HOURS))), received_at=NOW)
+        if done % NODES_TOLD == 0:
+            say(f"{done} of {nodes} nodes are made")
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
 
@@ -67,6 +71,7 @@ def measure(hub: Hub, nodes: int) -> list[Table]:
         did = work()
         python_s, postgres_s = (time.process_time() - python_s) * scale, (hub.postgres_s() - postgres_s) * scale
         costs.append(python_s + postgres_s)
+        say(f"posted: {label}")
         rows.append([label, python_s + postgres_s, python_s, postgres_s, did["hours"], did["entries"], did["runs"]])
     with profiled.sampled() as modules:
         again(0, HOURS)()
