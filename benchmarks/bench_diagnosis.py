@@ -20,7 +20,7 @@ from fleetwatch.diagnosis.verdicts import CAUSES, judge
 
 SEEDS = {Size.QUICK: 4, Size.FULL: 15}
 FIRST_SEED = 20_000  # of the cases that are judged here and nowhere else: no rule was made with them
-NODES = {Size.QUICK: 125, Size.FULL: 125}  # at the size that the targets name: of a small fleet most is what a run costs however few GPUs
+NODES = 125  # as many as the targets name: of a small fleet most would be what a run costs however few GPUs there are
 MINUTES = 90
 RIGHT, ALTERNATIVE, UNDETERMINED, WRONG = GRADES = ("right", "told as alternative", "undetermined", "wrong")
 UNDECIDED = ("undetermined", "busy", "no_telemetry")
@@ -65,8 +65,8 @@ def run(size: Size) -> list[Table]:
         confusion(found["no_gpm"], "no_gpm"),
     ]
     with running_hub() as hub:
-        bench_posting.fill(NODES[size])
-        tables += cost(hub, NODES[size])
+        bench_posting.fill(NODES)
+        tables += cost(hub, NODES)
     return tables
 
 

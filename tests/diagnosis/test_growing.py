@@ -1,0 +1,92 @@
+"""Diagnosis every five minutes says at the end what one run over all of it says; how far back new cells have to look."""
+
+import random
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from fleetwatch.diagnosis import cells, lows, reading, services
+from fleetwatch.diagnosis.models import CauseEntry, DiagnosedDay, Finding, NodeCells
+from fleetwatch.diagnosis.packing import Hour, unpack
+from tests.ledger.fleet import BUSY, HALF, MINUTE, QUIET, START, T0, Sender, a_job, held, post
+
+HOURS = 2
+# what an agent says with the driver's samples: pauses of a part of the minute, of all of it, and none
+STEADY = BUSY | {"util_dips": 0.0, "util_longest_low_s": 0.0, "util_low_fraction": 0.0, "memory_used_bytes": 70 * 2**30}
+RESTS = QUIET | {"util_dips": 0.0, "util_longest_low_s": 60.0, "util_low_fraction": 1.0}
+PAUSES = HALF | {"util_dips": 2.0, "util_longest_low_s": 20.0, "util_low_fraction": 0.4}
+
+
+def said_in(minutes: int, seed: int) -> list[dict[str, float] | None]:
+    """Stretches of one thing each, some shorter and some longer than a cell; None: nothing."""
+    draw = random.Random(seed)
+    says: list[dict[str, float] | None] = []
+    while len(says) < minutes:
+        says += [draw.choice([STEADY, STEADY, RESTS, PAUSES, HALF, None])] * draw.randint(1, 24)
+    return says[:minutes]
+
+
+def stored() -> tuple[list[str], list[str], dict]:
+    """Causes, findings, and of each hour's cells all figures but the longest pause, of which a longer context knows more."""
+    fields = [field.name for field in CauseEntry._meta.concrete_fields if field.name != "id"]
+    causes = sorted(map(repr, CauseEntry.objects.values_list(*fields)))
+    findings = sorted(map(repr, Finding.objects.values_list("job", "node", "cause", "first_ms", "last_ms", "status")))
+    known = {(row.node_id, row.hour): unpack(bytes(row.payload)) for row in NodeCells.objects.all()}
+    figures = {
+        (key, name): np.nan_to_num(hour.figures[place], nan=-1.0).tolist()
+        for key, hour in known.items()
+        for place, name in enumerate(hour.names)
+        if name != lows.LONGEST
+    }
+    return causes, findings, figures
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("seed", "kind"), [(1, "batch"), (2, "service"), (3, "interactive")])
+def test_five_minutes_at_a_time_say_what_one_run_says(seed, kind):
+    sender, says = Sender(), said_in(60 * HOURS, seed)
+    for first in range(0, len(says), 5):
+        batch = sender.batch(T0 + first * MINUTE, *says[first : first + 5], jobs=[a_job(kind=kind)], allocations=[held()])
+        now = START + timedelta(minutes=first + 5, seconds=-1)
+        post(batch, now=now)
+        services.diagnose(now, 1000)
+    grown = stored()
+
+    for table in (NodeCells, DiagnosedDay, CauseEntry, Finding):
+        table.objects.all().delete()
+    services.diagnose(now, 1000)
+
+    assert grown == stored()
+
+
+def an_hour(low_s: list[float], windows: list[float]) -> Hour:
+    """The first cells of a GPU each: seconds in long pauses, and windows."""
+    figures = np.array([low_s, windows], dtype=np.float32)[:, :, None]
+    return Hour(np.arange(7, 7 + len(low_s)), (lows.LOW_S, cells.DIPS_WINDOWS), figures, ())
+
+
+@pytest.mark.parametrize(
+    ("low_s", "windows", "is_short"),
+    [
+        ([0.0], [30.0], True),
+        ([149.0], [30.0], True),  # thirty pauses of five seconds and more take 150 s: one window at least is none
+        ([150.0], [30.0], False),
+        ([0.0, 290.0], [30.0, 30.0], False),
+        ([np.nan], [30.0], False),
+        ([0.0], [np.nan], False),
+        ([0.0], [0.0], False),
+    ],
+)
+def test_new_cells_look_back_one_cell_where_each_gpu_worked_in_it(low_s, windows, is_short):
+    found = reading.context_ms(np.arange(7, 7 + len(low_s)), an_hour(low_s, windows), 0)
+
+    assert found == (reading.SHORT_CONTEXT_MS if is_short else reading.CONTEXT_MS)
+
+
+def test_where_a_gpu_was_not_known_before_new_cells_look_back_as_far_as_a_pause_counts():
+    before = an_hour([0.0], [30.0])
+
+    assert reading.context_ms(np.array([8]), before, 0) == reading.CONTEXT_MS
+    assert reading.context_ms(np.array([7]), None, 0) == reading.CONTEXT_MS
+    assert reading.context_ms(np.array([7]), Hour(before.gpu_ids, ("util_mean",), before.figures[:1], ()), 0) == reading.CONTEXT_MS
