@@ -19,6 +19,7 @@ from benchmarks.tables import BenchError
 
 IDLE_BELOW = 0.05
 WINDOW_S = 10
+GPU_APART = 2**43  # milliseconds: more than any moment has
 MS = 1000
 # A cell is a byte of 250 steps, shown to a thousandth; means of means are compared with means of the same cells.
 HEAT_TOLERANCE = 0.5 / 250 + 0.0006
@@ -144,23 +145,33 @@ def _waste_by_job(start_ms: int, end_ms: int) -> dict[str, float]:
     """A window counts for those who hold the GPU when it starts."""
     from fleetwatch.inventory.models import Node
     from fleetwatch.jobs.models import Job
-    from fleetwatch.jobs.selectors import holdings
+    from fleetwatch.jobs.selectors import holdings_of
     from fleetwatch.telemetry import frames
 
-    hours: dict[int, float] = {}
-    for node_id in Node.objects.values_list("pk", flat=True):
-        frame = frames.read(node_id, start_ms, end_ms, ("util_mean",))
-        # sorted by GPU and start: one number orders them, and a running count answers every span by two look-ups
-        order = frame.gpu_id * (2**43) + frame.start_ms
-        idle = np.concatenate([[0], np.cumsum(frame.columns["util_mean"] < IDLE_BELOW)])
-        for hold in holdings(node_id, start_ms, end_ms):
-            spans = np.clip(np.array(hold.spans, dtype=np.int64), start_ms, end_ms) + hold.gpu_id * (2**43)
-            low, high = idle[np.searchsorted(order, spans)].T
-            windows = float((high - low).sum())
-            if windows:
-                hours[hold.job_id] = hours.get(hold.job_id, 0.0) + windows * (hold.share or 1.0) * WINDOW_S / 3600
-    keys = dict(Job.objects.filter(pk__in=hours).values_list("pk", "key"))
-    return {keys[job_id]: found for job_id, found in hours.items()}
+    nodes = list(Node.objects.values_list("pk", flat=True))
+    held = {
+        node_id: [(hold.job_id, hold.share or 1.0, hold.gpu_id, *span) for hold in holds for span in hold.spans]
+        for node_id, holds in holdings_of(nodes, start_ms, end_ms).items()
+    }
+    # a GPU and a moment as one number, by which windows are sorted: two look-ups count what lies in a span
+    edges = {node_id: _edges(spans, start_ms, end_ms) for node_id, spans in held.items()}
+    windows = {node_id: np.zeros(len(spans)) for node_id, spans in held.items()}
+    for node_id, frame in frames.each(nodes, start_ms, end_ms, ("util_mean",)):
+        idle = np.flatnonzero(frame.columns["util_mean"] < IDLE_BELOW)
+        low, high = np.searchsorted(frame.gpu_id[idle] * GPU_APART + frame.start_ms[idle], edges[node_id])
+        windows[node_id] += high - low
+    told = [(job_id, share) for spans in held.values() for job_id, share, *_ in spans]
+    jobs, place = np.unique(np.array([job_id for job_id, _ in told], dtype=np.int64), return_inverse=True)
+    counts = np.concatenate(list(windows.values()) or [np.zeros(0)]) * np.array([share for _, share in told])
+    hours = dict(zip(jobs.tolist(), (np.bincount(place, counts, len(jobs)) * WINDOW_S / 3600).tolist(), strict=True))
+    keys = dict(Job.objects.filter(pk__in=[job_id for job_id, found in hours.items() if found]).values_list("pk", "key"))
+    return {key: hours[job_id] for job_id, key in keys.items()}
+
+
+def _edges(spans: Sequence[tuple[int, float, int, int, int]], start_ms: int, end_ms: int) -> NDArray[np.int64]:
+    """Where each span (its GPU, from, to) begins and ends, in [start_ms, end_ms): two rows."""
+    gpu, low, high = (np.array([span[place] for span in spans], dtype=np.int64) for place in (2, 3, 4))
+    return np.stack([low, high]).clip(start_ms, end_ms) + gpu * GPU_APART
 
 
 def ask_peer_waste(peer: Peer, day: Day, took: Took) -> dict[str, float]:

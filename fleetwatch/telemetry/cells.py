@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.telemetry.tables import Table, taken
+from fleetwatch.telemetry.tables import Table, edges, taken
 
 CELL_MS = 300_000
 CELLS_PER_DAY = 288
@@ -40,7 +40,7 @@ METRICS = (UTIL, POWER, MEMORY)
 
 def winners(table: Table) -> Table:
     """One window per GPU and start: with a readable activity signal, then better observed, then of the later batch."""
-    if _is_sorted_once(table["gpu_id"], table["start_ms"]):
+    if edges(table) is not None:
         return table
     readable = ~np.isnan(activity(table))
     fraction = table["observed_ms"] / table["window_ms"]
@@ -48,11 +48,6 @@ def winners(table: Table) -> Table:
     gpu, start = table["gpu_id"][order], table["start_ms"][order]
     is_last = np.append((gpu[1:] != gpu[:-1]) | (start[1:] != start[:-1]), True) if len(order) else np.zeros(0, dtype=np.bool_)
     return taken(table, order[is_last])
-
-
-def _is_sorted_once(gpu: NDArray[np.int64], start: NDArray[np.int64]) -> bool:
-    """True when the rows ascend by GPU and start, none of them twice: nearly every node's hour does."""
-    return bool(((gpu[1:] > gpu[:-1]) | ((gpu[1:] == gpu[:-1]) & (start[1:] > start[:-1]))).all())
 
 
 def activity(table: Table) -> Floats:

@@ -17,8 +17,6 @@ is the newest, what is read is any. Why they look as they do:
 """
 
 import itertools
-import struct
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,20 +25,32 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-VERSION = 2
-CONSTANT, RAW, PLAIN, DELTA = range(4)
-FLOAT, INT = 0, 1
-NO_SCALE = 255
+from fleetwatch.telemetry import directory
+from fleetwatch.telemetry.directory import (
+    CONSTANT,
+    DELTA,
+    FLOAT,
+    INT,
+    NO_SCALE,
+    PLAIN,
+    RAW,
+    VERSION,
+    Bytes,
+    CodecError,
+    Directory,
+    Entry,
+    compress,
+    decompress,
+    engines,
+)
+
+__all__ = ["CONSTANT", "DELTA", "FLOAT", "INT", "PLAIN", "RAW", "VERSION", "CodecError", "pack", "unpack", "unpack_bodies"]
+
 MAX_DECIMALS = 6
-# Planes are noise or a few bytes over and over: higher levels take 10 to 30 % longer for 0.5 % fewer bytes.
-LEVEL = 1
 
 Array = NDArray[Any]  # float64 or int64
 Words = NDArray[np.uint64]
 
-_HEADER = struct.Struct("<BIHI")
-# An entry after its name, by format version.
-_ENTRIES = {1: struct.Struct("<BBBBQII"), 2: struct.Struct("<BBBBQIIQ")}
 # Whole numbers up to 2^53 are exact in float64.
 _EXACT = float(2**53)
 _FACTORS = 10.0 ** np.arange(MAX_DECIMALS + 1).reshape(-1, 1, 1)
@@ -61,23 +71,6 @@ _NEGATIVE_ZERO = np.int64(-(2**63))
 _MISSING_BITS = int(np.array(np.nan, dtype=np.float64).view(np.uint64))
 
 
-class CodecError(ValueError):
-    """The bytes are no packed columns, or of a version this code does not know."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    name: str
-    dtype: int
-    encoding: int
-    scale: int
-    width: int
-    base: int
-    length: int
-    mask_length: int
-    step: int = 1
-
-
 @dataclass(frozen=True, slots=True)
 class _Numbers:
     """A column's 64-bit words, packed; the rest of its body is the mask."""
@@ -89,20 +82,6 @@ class _Numbers:
     body: bytes
 
 
-class _Engines(threading.local):
-    """A compressor and a decompressor per thread: they are not safe to share."""
-
-    def __init__(self) -> None:
-        parameters = zstandard.ZstdCompressionParameters.from_level(
-            LEVEL, format=zstandard.FORMAT_ZSTD1_MAGICLESS, write_content_size=True, write_checksum=False
-        )
-        self.compressor = zstandard.ZstdCompressor(compression_params=parameters)
-        self.decompressor = zstandard.ZstdDecompressor(format=zstandard.FORMAT_ZSTD1_MAGICLESS)
-
-
-_engines = _Engines()
-
-
 def pack(columns: Mapping[str, Array]) -> bytes:
     """The columns, all of one length, as bytes. Raises ValueError for other dtypes or lengths."""
     rows = len(next(iter(columns.values()), ()))
@@ -111,37 +90,39 @@ def pack(columns: Mapping[str, Array]) -> bytes:
             raise ValueError(f"{name} has {len(values)} rows, not {rows}")
         if values.dtype not in (np.float64, np.int64):
             raise ValueError(f"{name} is {values.dtype}, expected float64 or int64")
-    parts: dict[str, tuple[_Entry, bytes]] = {}
+    parts: dict[str, tuple[Entry, bytes]] = {}
     for names in _groups(columns, rows):
         matrix = np.array([columns[name] for name in names])
         parts |= (_pack_ints if matrix.dtype == np.int64 else _pack_floats)(names, matrix)
-    directory = b"".join(_packed_entry(entry) for entry, _ in parts.values())
-    head = _engines.compressor.compress(directory)
-    return b"".join([_HEADER.pack(VERSION, rows, len(parts), len(head)), head, *(body for _, body in parts.values())])
+    head = directory.write(rows, (entry for entry, _ in parts.values()))
+    return b"".join([head, *(body for _, body in parts.values())])
 
 
 def unpack(data: bytes, names: Iterable[str] | None = None) -> dict[str, Array]:
-    """The named columns that are there (None: all), each an array of its own. Raises CodecError."""
+    """The named columns that are there (None: all). Raises CodecError.
+
+    Each is an array of its own; one value all over is read-only and takes no memory.
+    """
+    found, whole = directory.read(data, len(data)), memoryview(data)
+    return unpack_bodies(found, {name: whole[slice(*found.place(name))] for name in found}, names)
+
+
+def unpack_bodies(found: Directory, bodies: Mapping[str, Bytes], names: Iterable[str] | None = None) -> dict[str, Array]:
+    """The named columns of those whose bodies are given (None: all of them); else as `unpack`."""
+    wanted = [found.entry(name) for name in (bodies if names is None else names) if name in bodies]
     try:
-        rows, places = _directory(data)
-        wanted = places if names is None else [name for name in names if name in places]
-        if any(places[name][0].encoding == CONSTANT for name in wanted):
-            _check_rows(rows, places.values(), data)
-        return {name: _unpack_column(places[name][0], data, places[name][1], rows) for name in wanted}
+        if any(entry.encoding == CONSTANT for entry in wanted):
+            _check_rows(found, bodies)
+        return {entry.name: _unpack_column(entry, bodies[entry.name], found.rows) for entry in wanted}
     except CodecError:
         raise
-    except (ValueError, LookupError, struct.error, MemoryError) as error:  # what numbers that mean nothing lead to
+    except (ValueError, LookupError, MemoryError) as error:  # what numbers that mean nothing lead to
         raise CodecError(f"damaged packed columns: {error}") from error
 
 
-def row_count(data: bytes) -> int:
-    """Rows of every column. Raises CodecError."""
-    return _header(data)[1]
-
-
-def column_names(data: bytes) -> list[str]:
-    """Names of the columns, in the order in which they were packed. Raises CodecError."""
-    return list(_directory(data)[1])
+def repeated(single: Array, rows: int) -> Array:
+    """So many times the one value: read-only, and of no memory."""
+    return np.ndarray(rows, single.dtype, single.tobytes(), strides=(0,))
 
 
 def _groups(columns: Mapping[str, Array], rows: int) -> Iterator[list[str]]:
@@ -152,26 +133,26 @@ def _groups(columns: Mapping[str, Array], rows: int) -> Iterator[list[str]]:
         yield from (names[start : start + at_most] for start in range(0, len(names), at_most))
 
 
-def _pack_ints(names: Sequence[str], matrix: NDArray[np.int64]) -> Iterator[tuple[str, tuple[_Entry, bytes]]]:
+def _pack_ints(names: Sequence[str], matrix: NDArray[np.int64]) -> Iterator[tuple[str, tuple[Entry, bytes]]]:
     for name, numbers in zip(names, _packed_numbers(matrix), strict=True):
         yield name, _part(name, INT, NO_SCALE, b"", numbers)
 
 
-def _pack_floats(names: Sequence[str], matrix: NDArray[np.float64]) -> Iterator[tuple[str, tuple[_Entry, bytes]]]:
+def _pack_floats(names: Sequence[str], matrix: NDArray[np.float64]) -> Iterator[tuple[str, tuple[Entry, bytes]]]:
     """One row of the matrix is one column of the table; its missing values are replaced in place."""
     masks = _masked_out(matrix)
     numbers, scales = _as_whole_numbers(matrix)
     packed = _packed_numbers(numbers, is_raw=scales == NO_SCALE)
     for name, mask, scale, found in zip(names, masks, scales.tolist(), packed, strict=True):
         if mask is None:
-            yield name, (_Entry(name, FLOAT, CONSTANT, NO_SCALE, 0, _MISSING_BITS, 0, 0), b"")
+            yield name, (Entry(name, FLOAT, CONSTANT, NO_SCALE, 0, _MISSING_BITS, 0, 0), b"")
         else:
             yield name, _part(name, FLOAT, scale, mask, found)
 
 
-def _part(name: str, dtype: int, scale: int, mask: bytes, packed: _Numbers) -> tuple[_Entry, bytes]:
+def _part(name: str, dtype: int, scale: int, mask: bytes, packed: _Numbers) -> tuple[Entry, bytes]:
     body = mask + packed.body
-    return _Entry(name, dtype, packed.encoding, scale, packed.width, packed.base, len(body), len(mask), packed.step), body
+    return Entry(name, dtype, packed.encoding, scale, packed.width, packed.base, len(body), len(mask), packed.step), body
 
 
 def _masked_out(matrix: NDArray[np.float64]) -> list[bytes | None]:
@@ -184,7 +165,7 @@ def _masked_out(matrix: NDArray[np.float64]) -> list[bytes | None]:
         if missing.all():
             masks[row], matrix[row] = None, 0.0
         else:
-            masks[row] = _compress(np.packbits(missing).tobytes())
+            masks[row] = compress(np.packbits(missing).tobytes())
             matrix[row] = _carried_forward(matrix[row], missing)
     return masks
 
@@ -273,7 +254,7 @@ def _suited(sample: Words) -> list[int]:
 def _sizes(sample: Words) -> list[int]:
     """Bytes that each row takes, about."""
     words = sample.reshape(len(sample), sample.shape[1] * sample.shape[2])
-    return [len(_compress(_planes(row, width).tobytes())) for row, width in zip(words, _widths(words), strict=True)]
+    return [len(compress(_planes(row, width).tobytes())) for row, width in zip(words, _widths(words), strict=True)]
 
 
 def _sample(words: Words) -> Words:
@@ -306,8 +287,8 @@ def _shuffled(words: Words, width: int) -> bytes:
     """The words' lowest `width` bytes, plane by plane, compressed: each plane but the last ends a block of the frame."""
     *planes, last = _planes(words, width)
     if not planes:
-        return _compress(last.tobytes())
-    frame = _engines.compressor.compressobj(size=width * len(words))
+        return compress(last.tobytes())
+    frame = engines.compressor.compressobj(size=width * len(words))
     parts: list[bytes] = []
     for plane in planes:
         parts += frame.compress(plane.tobytes()), frame.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
@@ -319,35 +300,57 @@ def _planes(words: Words, width: int) -> NDArray[np.uint8]:
     return words.astype(f"<u{size}", copy=False).view(np.uint8).reshape(len(words), size)[:, :width].T
 
 
-def _unshuffled(planes: bytes, rows: int, width: int) -> Words:
+def _unshuffled(planes: bytes, rows: int, width: int) -> NDArray[Any]:
+    """Words of so many bytes, in the smallest whole number that holds them: what is done with them next then takes less time."""
     size, found = _WORD[width], np.frombuffer(planes, dtype=np.uint8).reshape(width, rows)
+    if size == 1:
+        single: NDArray[np.uint8] = found[0]
+        return single
     words = np.zeros((rows, size), dtype=np.uint8)
     for place, plane in enumerate(found):
         words[:, place] = plane  # much faster than all planes at once, transposed
-    return words.view(f"<u{size}").reshape(rows).astype(np.uint64, copy=False)
+    whole: NDArray[Any] = words.view(f"<u{size}").reshape(rows)
+    return whole
 
 
-def _unpack_column(entry: _Entry, data: bytes, offset: int, rows: int) -> Array:
-    words = _unpack_words(entry, data[offset + entry.mask_length : offset + entry.length], rows)
-    if entry.dtype == INT:
-        return words.view(np.int64)
-    values = words.view(np.float64) if entry.scale == NO_SCALE else words.view(np.int64) / 10.0**entry.scale
+def _unpack_column(entry: Entry, body: Bytes, rows: int) -> Array:
+    if entry.encoding == CONSTANT:
+        single = _valued(entry, np.frombuffer(entry.base.to_bytes(8, "little"), dtype=np.int64))
+        return np.where(_mask(entry, body, rows), np.nan, single) if entry.mask_length else repeated(single, rows)
+    values = _valued(entry, _unpack_numbers(entry, body[entry.mask_length :], rows))
     if entry.mask_length:
-        bits = np.frombuffer(_decompress(data[offset : offset + entry.mask_length]), dtype=np.uint8)
-        values[np.unpackbits(bits, count=rows).view(np.bool_)] = np.nan
+        values[_mask(entry, body, rows)] = np.nan
     return values
 
 
-def _check_rows(rows: int, places: Iterable[tuple[_Entry, int]], data: bytes) -> None:
+def _valued(entry: Entry, numbers: NDArray[np.int64]) -> Array:
+    if entry.dtype == INT:
+        return numbers
+    return numbers.view(np.float64) if entry.scale == NO_SCALE else numbers / 10.0**entry.scale
+
+
+def _mask(entry: Entry, body: Bytes, rows: int) -> NDArray[np.bool_]:
+    """True where the value is missing."""
+    return np.unpackbits(np.frombuffer(decompress(body[: entry.mask_length]), dtype=np.uint8), count=rows).view(np.bool_)
+
+
+def _signed(word: int) -> np.int64:
+    number: np.int64 = np.uint64(word).view(np.int64)
+    return number
+
+
+def _check_rows(found: Directory, bodies: Mapping[str, Bytes]) -> None:
     """A column of one value has no bytes to tell a damaged count of rows by: another column, whose bytes are there, has to agree."""
-    others = [(entry, offset + entry.mask_length) for entry, offset in places if entry.encoding != CONSTANT]
+    others = [entry for name in bodies if (entry := found.entry(name)).encoding != CONSTANT]
     if not (
-        any(_holds(data[start : start + _FRAME_HEAD], entry.width * rows) for entry, start in others) if others else rows <= _MOST_ALIKE
+        any(_holds(bodies[entry.name][entry.mask_length :][:_FRAME_HEAD], entry.width * found.rows) for entry in others)
+        if others
+        else found.rows <= _MOST_ALIKE
     ):
-        raise CodecError(f"no column has {rows} rows")
+        raise CodecError(f"no column has {found.rows} rows")
 
 
-def _holds(frame: bytes, size: int) -> bool:
+def _holds(frame: Bytes, size: int) -> bool:
     """Whether the frame says that so many bytes are in it."""
     try:
         return int(zstandard.get_frame_parameters(frame, format=zstandard.FORMAT_ZSTD1_MAGICLESS).content_size) == size
@@ -355,64 +358,20 @@ def _holds(frame: bytes, size: int) -> bool:
         return False
 
 
-def _unpack_words(entry: _Entry, body: bytes, rows: int) -> Words:
-    if entry.encoding == CONSTANT:
-        return np.full(rows, entry.base, dtype=np.uint64)
-    words = _unshuffled(_decompress(body), rows, entry.width)
-    if entry.encoding == RAW:
-        return words
+def _unpack_numbers(entry: Entry, body: Bytes, rows: int) -> NDArray[np.int64]:
+    """The column's 64-bit words, read as int64; all arithmetic is modulo 2^64."""
+    words = _unshuffled(decompress(body), rows, entry.width)
     if entry.encoding == DELTA:
-        signs = np.negative(words & np.uint64(1))
-        words >>= np.uint64(1)
-        words ^= signs
-        np.cumsum(words, out=words)
-    elif entry.encoding != PLAIN:
+        # a zigzag number read in as many bytes as it has gives the difference in as many
+        numbers = np.cumsum(((words >> 1) ^ np.negative(words & 1)).view(f"<i{words.itemsize}"), dtype=np.int64)
+    elif entry.encoding in (PLAIN, RAW):
+        numbers = words.astype(np.int64)
+    else:
         raise CodecError(f"{entry.name}: unknown encoding {entry.encoding}")
+    if entry.encoding == RAW:
+        return numbers
     if entry.step != 1:
-        words *= np.uint64(entry.step)
-    words += np.uint64(entry.base)
-    return words
-
-
-def _header(data: bytes) -> tuple[int, int, int, int]:
-    """(version, rows, columns, length of the stored directory)."""
-    if len(data) < _HEADER.size:
-        raise CodecError(f"{len(data)} bytes are too few for packed columns")
-    version, rows, count, length = _HEADER.unpack_from(data)
-    if version not in _ENTRIES:
-        raise CodecError(f"packed columns of version {version}; this FleetWatch reads versions 1 to {VERSION}")
-    return version, rows, count, length
-
-
-def _directory(data: bytes) -> tuple[int, dict[str, tuple[_Entry, int]]]:
-    """(rows, name -> (entry, offset of its body))."""
-    version, rows, count, length = _header(data)
-    head = _decompress(data[_HEADER.size : _HEADER.size + length])
-    body, position = _HEADER.size + length, 0
-    places: dict[str, tuple[_Entry, int]] = {}
-    for _ in range(count):
-        start = position + 1
-        position = start + head[position]
-        entry = _Entry(head[start:position].decode(), *_ENTRIES[version].unpack_from(head, position))
-        places[entry.name] = (entry, body)
-        position, body = position + _ENTRIES[version].size, body + entry.length
-    if body != len(data):
-        raise CodecError(f"{len(data)} bytes, expected {body}")
-    return rows, places
-
-
-def _packed_entry(entry: _Entry) -> bytes:
-    name = entry.name.encode()
-    numbers = entry.dtype, entry.encoding, entry.scale, entry.width, entry.base, entry.length, entry.mask_length, entry.step
-    return bytes([len(name)]) + name + _ENTRIES[VERSION].pack(*numbers)
-
-
-def _compress(data: bytes) -> bytes:
-    return _engines.compressor.compress(data)
-
-
-def _decompress(data: bytes) -> bytes:
-    try:
-        return _engines.decompressor.decompress(data)
-    except zstandard.ZstdError as error:
-        raise CodecError(f"damaged packed columns: {error}") from error
+        numbers *= _signed(entry.step)
+    if entry.base != 0:
+        numbers += _signed(entry.base)
+    return numbers

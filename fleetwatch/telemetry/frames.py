@@ -4,7 +4,6 @@ Hot batches are read before chunks: what is sealed in between is read twice and
 counted once; the other way round it could be missed.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent import wire
-from fleetwatch.lib import rows
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
-from fleetwatch.telemetry import codec, hot
-from fleetwatch.telemetry.chunks import SPAN
+from fleetwatch.telemetry import codec, hot, sealed
 from fleetwatch.telemetry.tables import (
     DEAD_PROCESSES,
     HOST_INTS,
@@ -33,6 +30,7 @@ Floats = NDArray[np.float64]
 
 LIVE_PROCESSES = "live_process_count"
 MAX_WINDOW_MS = wire.MAX_WINDOW_S * 1000
+NODES_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +86,19 @@ def read(node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None
     `live_process_count` is the windows' process_count less the processes their
     batch lists as zombie (Z), dead (X) or in uninterruptible sleep (D).
     """
-    wanted = None if columns is None else _stored_names(columns)
-    fresh = hot.decode(hot.marked(node_id, _hours(start_ms, end_ms)), wanted).windows
-    names = None if wanted is None else [*WINDOW_INTS, *wanted]
-    sealed = [codec.unpack(payload, names) for payload in _payloads("payload", node_id, start_ms, end_ms)]
-    table = overlapping(joined([*sealed, fresh], ints=WINDOW_INTS, keys=WINDOW_KEYS), start_ms, end_ms)
-    return frame(table, columns)
+    (stored,) = _stored([node_id], start_ms, end_ms, columns)
+    return frame(stored.windows(), columns)
+
+
+def each(node_ids: Sequence[int], start_ms: int, end_ms: int, columns: Sequence[str] | None = None) -> Iterator[tuple[int, Frame]]:
+    """Of each node what `read` gives, in portions (a node may have none): no two of them have windows of one GPU and start.
+
+    For sums over many nodes and hours: nothing is put together that was not sealed together. What is stored of
+    NODES_AT_ONCE nodes is in memory at once, and asked for in few statements.
+    """
+    for first in range(0, len(node_ids), NODES_AT_ONCE):
+        for stored in _stored(node_ids[first : first + NODES_AT_ONCE], start_ms, end_ms, columns):
+            yield from ((stored.node_id, frame(portion, columns)) for portion in stored.portions())
 
 
 def read_gpu(gpu_id: int, node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None = None) -> Frame:
@@ -104,9 +109,9 @@ def read_gpu(gpu_id: int, node_id: int, start_ms: int, end_ms: int, columns: Seq
 
 def host(node_id: int, start_ms: int, end_ms: int) -> HostFrame:
     """The node's host samples that overlap [start_ms, end_ms), with every column that has a value."""
-    fresh = hot.decode(hot.marked(node_id, _hours(start_ms, end_ms)), ()).host
-    sealed = [codec.unpack(payload) for payload in _payloads("host", node_id, start_ms, end_ms)]
-    return _host_frame(overlapping(joined([*sealed, fresh], ints=HOST_INTS, keys=HOST_KEYS), start_ms, end_ms))
+    fresh = hot.decode(hot.marked(node_id, _hours(start_ms, end_ms)), ())
+    chunks = _sealed([node_id], start_ms, end_ms, (), with_host=True)
+    return _host_frame(_Stored(node_id, start_ms, end_ms, (), fresh, chunks.get(node_id, [])).host(None))
 
 
 def _host_frame(table: Table) -> HostFrame:
@@ -122,29 +127,67 @@ def _host_frame(table: Table) -> HostFrame:
 def of_nodes(
     node_ids: Sequence[int], start_ms: int, end_ms: int, columns: Sequence[str], host_columns: Sequence[str]
 ) -> Iterator[tuple[int, Frame, HostFrame]]:
-    """Of each node what `read` and `host` give, of a host's columns those named at least, in three statements however many nodes.
+    """Of each node what `read` and `host` give, of a host's columns those named at least, in few statements however many nodes.
 
     What is stored of all of them is in memory at once.
     """
-    wanted = _stored_names(columns)
+    for one in _stored(node_ids, start_ms, end_ms, columns, with_host=True):
+        yield one.node_id, frame(one.windows(), columns), _host_frame(one.host(host_columns))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What is stored of a node that may overlap [start_ms, end_ms): fresh and decoded, sealed and not."""
+
+    node_id: int
+    start_ms: int
+    end_ms: int
+    names: Sequence[str] | None  # of the windows' columns; None = all
+    fresh: hot.Decoded
+    chunks: Sequence[sealed.Sealed]
+
+    def windows(self) -> Table:
+        """All of them, sorted."""
+        return self._joined(self.chunks, [self.fresh.windows])
+
+    def portions(self) -> Iterator[Table]:
+        """The windows in portions whose starts do not overlap: a chunk each, where nothing came since for its hours."""
+        starts = self.fresh.windows["start_ms"]
+        is_fresh = len(starts) > 0
+        low, high = (int(starts.min()), int(starts.max())) if is_fresh else (0, -1)
+        mixed = [chunk for chunk in self.chunks if chunk.start_ms <= high and chunk.end_ms > low]
+        for chunk in self.chunks:
+            if chunk not in mixed:
+                yield self._joined([chunk], [])
+        if is_fresh:
+            yield self._joined(mixed, [self.fresh.windows])
+
+    def _joined(self, chunks: Sequence[sealed.Sealed], fresh: Sequence[Table]) -> Table:
+        names = None if self.names is None else [*WINDOW_INTS, *self.names]
+        parts = [codec.unpack_bodies(chunk.directory, chunk.bodies, names) for chunk in chunks if chunk.directory]
+        return overlapping(joined([*parts, *fresh], ints=WINDOW_INTS, keys=WINDOW_KEYS), self.start_ms, self.end_ms)
+
+    def host(self, columns: Sequence[str] | None) -> Table:
+        names = None if columns is None else [*HOST_INTS, *columns]
+        parts = [codec.unpack(chunk.host, names) for chunk in self.chunks if chunk.host]
+        return overlapping(joined([*parts, self.fresh.host], ints=HOST_INTS, keys=HOST_KEYS), self.start_ms, self.end_ms)
+
+
+def _stored(
+    node_ids: Sequence[int], start_ms: int, end_ms: int, columns: Sequence[str] | None, *, with_host: bool = False
+) -> Iterator[_Stored]:
+    names = None if columns is None else _stored_names(columns)
     fresh = hot.marked_of(node_ids, _hours(start_ms, end_ms), ends_after_ms=start_ms)
-    decoded = dict(zip(fresh, hot.decode_each(fresh.values(), wanted), strict=True))
-    low = from_ms(start_ms - MAX_WINDOW_MS)
-    chunks: dict[int, list[tuple[bytes, bytes | None]]] = defaultdict(list)
-    for node_id, payload, told in rows.fetched(
-        "SELECT node_id, payload, host FROM telemetry_chunk"
-        ' WHERE node_id = ANY(%s) AND start > %s AND start < %s AND "end" > %s ORDER BY node_id, start',
-        [list(node_ids), low - SPAN, from_ms(end_ms), low],
-    ):
-        chunks[node_id].append((payload, told))
-    names, host_names = [*WINDOW_INTS, *wanted], [*HOST_INTS, *host_columns]
+    decoded = dict(zip(fresh, hot.decode_each(fresh.values(), names), strict=True))
+    chunks = _sealed(node_ids, start_ms, end_ms, None if names is None else [*WINDOW_INTS, *names], with_host=with_host)
     for node_id in node_ids:
-        sealed = [codec.unpack(payload, names) for payload, _ in chunks[node_id] if payload]
-        told = [codec.unpack(host, host_names) for _, host in chunks.pop(node_id) if host]
-        here = decoded.pop(node_id)
-        windows = joined([*sealed, here.windows], ints=WINDOW_INTS, keys=WINDOW_KEYS)
-        samples = joined([*told, here.host], ints=HOST_INTS, keys=HOST_KEYS)
-        yield node_id, frame(overlapping(windows, start_ms, end_ms), columns), _host_frame(overlapping(samples, start_ms, end_ms))
+        yield _Stored(node_id, start_ms, end_ms, names, decoded.pop(node_id), chunks.pop(node_id, []))
+
+
+def _sealed(
+    node_ids: Sequence[int], start_ms: int, end_ms: int, names: Sequence[str] | None, *, with_host: bool
+) -> dict[int, list[sealed.Sealed]]:
+    return sealed.read(node_ids, from_ms(start_ms - MAX_WINDOW_MS), from_ms(end_ms), names, with_host=with_host)
 
 
 def together(found: Sequence[Frame]) -> Frame:
@@ -200,13 +243,3 @@ def _stored_names(columns: Sequence[str]) -> list[str]:
 def _hours(start_ms: int, end_ms: int) -> range:
     """Starts of the hours in which a window that overlaps the interval may start."""
     return range((start_ms - MAX_WINDOW_MS) // HOUR_MS * HOUR_MS, end_ms, HOUR_MS)
-
-
-def _payloads(kind: str, node_id: int, start_ms: int, end_ms: int) -> list[bytes]:
-    """The packed bytes of the chunks that may hold overlapping windows, oldest first; `kind` is a column of Chunk."""
-    low = from_ms(start_ms - MAX_WINDOW_MS)
-    found = rows.fetched(
-        f'SELECT {kind} FROM telemetry_chunk WHERE node_id = %s AND start > %s AND start < %s AND "end" > %s ORDER BY start',  # noqa: S608 (our own words)
-        [node_id, low - SPAN, from_ms(end_ms), low],
-    )
-    return [payload for (payload,) in found if payload]

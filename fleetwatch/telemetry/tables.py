@@ -1,13 +1,19 @@
 """Tables of windows and host samples as numpy columns: joined, sorted, each key once. Pure."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetwatch.telemetry.codec import repeated
+
 # Whole-number columns come first, then float64 columns by the wire's names.
 Table = dict[str, NDArray[Any]]
+_MISSING = np.full(1, np.nan)
+Bounds = NDArray[np.intp]
+Run = tuple[int, slice]  # number of a part, rows of it
 
 WINDOW_KEYS = ("gpu_id", "start_ms", "boot_start_ms", "sequence")
 WINDOW_INTS = (*WINDOW_KEYS, "window_ms", "observed_ms")
@@ -22,10 +28,14 @@ def joined(parts: Iterable[Table], *, ints: Sequence[str], keys: Sequence[str]) 
 
     A float column that a part does not have is NaN there; the `ints` are in every part.
     """
-    tables = list(parts)
-    lengths = [len(part["start_ms"]) for part in tables]
-    names = dict.fromkeys([*ints, *(name for part in tables for name in part)])
-    return _sorted_once({name: _stacked(tables, lengths, name, is_int=name in ints) for name in names}, keys)
+    every = list(parts)
+    names = dict.fromkeys([*ints, *(name for part in every for name in part)])
+    tables = [_sorted_once(part, keys) for part in every if len(part["start_ms"])]
+    if not tables:
+        return {name: np.zeros(0, dtype=np.int64 if name in ints else np.float64) for name in names}
+    runs = _in_turn(tables)
+    whole = {name: _stacked([table for table, _ in tables], runs, name) for name in names}
+    return whole if runs is not None else _sorted_once(whole, keys)[0]
 
 
 def taken(table: Table, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Table:
@@ -42,8 +52,24 @@ def started_in(table: Table, start_ms: int, end_ms: int) -> Table:
 def overlapping(table: Table, start_ms: int, end_ms: int) -> Table:
     """The rows that cover a millisecond of [start_ms, end_ms)."""
     starts = table["start_ms"]
-    inside = (starts < end_ms) & (starts + table["window_ms"] > start_ms)
-    return table if inside.all() else taken(table, inside)
+    if len(starts) == 0 or (starts.min() >= start_ms and starts.max() < end_ms):
+        return table
+    return taken(table, (starts < end_ms) & (starts + table["window_ms"] > start_ms))
+
+
+def edges(table: Table) -> Bounds | None:
+    """Where each GPU's rows begin, and where the last one's end, when rows ascend by GPU and start and none is there twice; else None.
+
+    Nearly every node's hour does.
+    """
+    gpu, starts = table["gpu_id"], table["start_ms"]
+    if len(gpu) == 0:
+        return np.zeros(1, dtype=np.intp)
+    turns = np.flatnonzero(gpu[1:] != gpu[:-1]) + 1
+    falls = np.flatnonzero(starts[1:] <= starts[:-1]) + 1
+    found = np.concatenate([[0], turns, [len(gpu)]])
+    is_ascending = (gpu[found[1:-1]] > gpu[found[:-2]]).all() and (np.array_equal(falls, turns) or np.isin(falls, turns).all())
+    return found if is_ascending else None
 
 
 def without_empty(table: Table, keep: Sequence[str]) -> Table:
@@ -51,24 +77,49 @@ def without_empty(table: Table, keep: Sequence[str]) -> Table:
     return {name: values for name, values in table.items() if name in keep or not np.isnan(values).all()}
 
 
-def _stacked(tables: list[Table], lengths: list[int], name: str, *, is_int: bool) -> NDArray[Any]:
-    if not tables:
-        return np.zeros(0, dtype=np.int64 if is_int else np.float64)
-    if is_int:
-        return np.concatenate([part[name] for part in tables])
-    return np.concatenate([part[name] if name in part else np.full(length, np.nan) for part, length in zip(tables, lengths, strict=True)])
+def _in_turn(tables: Sequence[tuple[Table, Bounds | None]]) -> list[Run] | None:
+    """Runs of rows that one after the other are all rows sorted, each key once; None where only sorting tells.
+
+    So it is where each part begins after the one before it ended: chunks of a node, and what came since.
+    """
+    found: list[tuple[int, Run]] = []
+    newest: int | None = None
+    for number, (part, bounds) in enumerate(tables):
+        starts = part["start_ms"]
+        if bounds is None or (newest is not None and starts[bounds[:-1]].min() <= newest):
+            return None
+        newest = starts[bounds[1:] - 1].max()
+        groups = part["gpu_id"][bounds[:-1]].tolist() if "gpu_id" in part else [0]
+        found += [(group, (number, slice(*bound))) for group, bound in zip(groups, itertools.pairwise(bounds.tolist()), strict=True)]
+    return [run for _, run in sorted(found, key=lambda item: item[0])]  # stable: within a GPU the parts stay in order
 
 
-def _sorted_once(table: Table, keys: Sequence[str]) -> Table:
-    if len(table["start_ms"]) == 0:
-        return table
+def _stacked(tables: Sequence[Table], runs: Sequence[Run] | None, name: str) -> NDArray[Any]:
+    """The runs of a column (None: all of it), one after the other; one value all over takes no memory, as where it was unpacked."""
+    columns = [part[name] if name in part else repeated(_MISSING, len(part["start_ms"])) for part in tables]
+    if all(values.strides == (0,) for values in columns) and len({values[:1].tobytes() for values in columns}) == 1:
+        return repeated(columns[0][:1], sum(map(len, columns)))
+    if len(columns) == 1:
+        return columns[0]
+    return np.concatenate(columns if runs is None else [columns[number][rows] for number, rows in runs])
+
+
+def _sorted_once(table: Table, keys: Sequence[str]) -> tuple[Table, Bounds | None]:
+    """The rows sorted, each key once; and where each GPU's begin (of host samples: all), None where a GPU has two of one start."""
+    if (bounds := _bounds(table, keys)) is not None:
+        return table, bounds
     order = np.lexsort([table[key] for key in reversed(keys)])  # stable: the earliest part stays first
     is_repeat = np.ones(len(order) - 1, dtype=np.bool_)
     for key in keys:
         values = table[key][order]
         is_repeat &= values[1:] == values[:-1]
-    if is_repeat.any():
-        order = order[np.concatenate([[True], ~is_repeat])]
-    elif (order[1:] > order[:-1]).all():
-        return table
-    return taken(table, order)
+    table = taken(table, order[np.concatenate([[True], ~is_repeat])])
+    return table, _bounds(table, keys)
+
+
+def _bounds(table: Table, keys: Sequence[str]) -> Bounds | None:
+    """As `edges`; of host samples the beginning and the end, where they ascend by start."""
+    if "gpu_id" in keys:
+        return edges(table)
+    starts = table["start_ms"]
+    return np.array([0, len(starts)], dtype=np.intp) if (starts[1:] > starts[:-1]).all() else None

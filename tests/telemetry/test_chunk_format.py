@@ -10,7 +10,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleetwatch.telemetry import codec
+from fleetwatch.telemetry import codec, directory
 from tests.telemetry.test_codec import float_columns, int_columns, same_bits
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -109,8 +109,9 @@ def test_the_golden_file_of_version_2_shows_steps_of_both_encodings():
 
 
 def golden_entries(version):
-    _, places = codec._directory((GOLDEN / f"{version}.bin").read_bytes())
-    return [entry for entry, _ in places.values()]
+    data = (GOLDEN / f"{version}.bin").read_bytes()
+    found = directory.read(data, len(data))
+    return [found.entry(name) for name in found]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from fleetwatch.telemetry import codec
+from fleetwatch.telemetry import codec, directory
 
 any_float = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True, width=64)
 decimals = st.integers(-(10**12), 10**12).map(lambda number: number / 1000)
@@ -119,8 +119,23 @@ def test_only_the_wanted_columns_are_read_and_an_unknown_one_is_left_out():
     data = codec.pack({"a": np.arange(3.0), "b": np.arange(3), "c": np.array([1.5, 2.5, 0.1])})
 
     assert list(codec.unpack(data, ["c", "x"])) == ["c"]
-    assert codec.column_names(data) == ["a", "b", "c"]
-    assert codec.row_count(data) == 3
+    found = directory.read(data, len(data))
+    assert list(found) == ["a", "b", "c"]
+    assert found.rows == 3
+
+
+def test_a_column_is_read_from_the_beginning_of_the_bytes_and_its_own_body():
+    whole = {"gpu_id": np.full(9, 7), "start_ms": np.arange(9) * 10_000, "a": np.arange(9) / 10}
+    data = codec.pack(whole)
+    found = directory.read(data[:-1], len(data))
+    bodies = {name: data[slice(*found.place(name))] for name in ("gpu_id", "start_ms")}
+
+    assert {name: values.tolist() for name, values in codec.unpack_bodies(found, bodies).items()} == {
+        name: whole[name].tolist() for name in bodies
+    }
+    assert list(codec.unpack_bodies(found, bodies, ["start_ms", "a"])) == ["start_ms"]
+    with pytest.raises(codec.CodecError, match="do not hold the directory"):
+        directory.read(data[:20], len(data))
 
 
 def test_a_damaged_column_does_not_keep_the_others_from_being_read():

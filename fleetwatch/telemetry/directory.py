@@ -1,0 +1,142 @@
+"""What packed columns say of themselves: which there are, how each is encoded, where its bytes are. Pure.
+
+The bytes are told in docs/store.md. A column is read from its body alone, so that of a
+large payload only its beginning and the wanted bodies need to be fetched.
+"""
+
+import struct
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import zstandard
+
+Bytes = bytes | memoryview
+
+VERSION = 2
+CONSTANT, RAW, PLAIN, DELTA = range(4)
+FLOAT, INT = 0, 1
+NO_SCALE = 255
+# Planes are noise or a few bytes over and over: higher levels take 10 to 30 % longer for 0.5 % fewer bytes.
+LEVEL = 1
+
+_HEADER = struct.Struct("<BIHI")
+# An entry after its name, by format version.
+_ENTRIES = {1: struct.Struct("<BBBBQII"), 2: struct.Struct("<BBBBQIIQ")}
+
+
+class CodecError(ValueError):
+    """The bytes are no packed columns, or of a version this code does not know."""
+
+
+class Entry(NamedTuple):
+    """How a column is encoded: its name, then numbers in their stored order.
+
+    `length` is that of its body, of which the mask of missing values is the first part.
+    """
+
+    name: str
+    dtype: int
+    encoding: int
+    scale: int
+    width: int
+    base: int
+    length: int
+    mask_length: int
+    step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """Of all columns in the order in which they were packed: how each is encoded, and where in the bytes its body begins."""
+
+    rows: int
+    told: dict[str, tuple[int, ...]]  # the numbers of an entry
+    offsets: dict[str, int]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.told
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.told)
+
+    def entry(self, name: str) -> Entry:
+        """How the column is encoded. Made when it is asked for: of fifty columns a reader wants a few."""
+        return Entry(name, *self.told[name])
+
+    def place(self, name: str) -> tuple[int, int]:
+        """The column's body is [first, second) of the bytes."""
+        return self.offsets[name], self.offsets[name] + self.told[name][_LENGTH]
+
+
+_LENGTH = Entry._fields.index("length") - 1
+
+
+class _Engines(threading.local):
+    """A compressor and a decompressor per thread: they are not safe to share."""
+
+    def __init__(self) -> None:
+        parameters = zstandard.ZstdCompressionParameters.from_level(
+            LEVEL, format=zstandard.FORMAT_ZSTD1_MAGICLESS, write_content_size=True, write_checksum=False
+        )
+        self.compressor = zstandard.ZstdCompressor(compression_params=parameters)
+        self.decompressor = zstandard.ZstdDecompressor(format=zstandard.FORMAT_ZSTD1_MAGICLESS)
+
+
+engines = _Engines()
+
+
+def read(data: bytes, size: int) -> Directory:
+    """The directory of `size` bytes of packed columns, of which `data` is the beginning or all. Raises CodecError."""
+    try:
+        return _read(data, size)
+    except (ValueError, LookupError, struct.error) as error:  # what numbers that mean nothing lead to
+        raise error if isinstance(error, CodecError) else CodecError(f"damaged packed columns: {error}") from error
+
+
+def write(rows: int, entries: Iterable[Entry]) -> bytes:
+    """What comes before the bodies of these columns."""
+    told = list(entries)
+    head = compress(b"".join(map(_written, told)))
+    return _HEADER.pack(VERSION, rows, len(told), len(head)) + head
+
+
+def compress(data: bytes) -> bytes:
+    return engines.compressor.compress(data)
+
+
+def decompress(data: Bytes) -> bytes:
+    try:
+        return engines.decompressor.decompress(data)
+    except zstandard.ZstdError as error:
+        raise CodecError(f"damaged packed columns: {error}") from error
+
+
+def _read(data: bytes, size: int) -> Directory:
+    if len(data) < _HEADER.size:
+        raise CodecError(f"{len(data)} bytes are too few for packed columns")
+    version, rows, count, length = _HEADER.unpack_from(data)
+    if version not in _ENTRIES:
+        raise CodecError(f"packed columns of version {version}; this FleetWatch reads versions 1 to {VERSION}")
+    body, position = _HEADER.size + length, 0
+    if body > len(data):
+        raise CodecError(f"{len(data)} bytes do not hold the directory, which ends at {body}")
+    head, told = decompress(data[_HEADER.size : body]), _ENTRIES[version]
+    found: dict[str, tuple[int, ...]] = {}
+    offsets: dict[str, int] = {}
+    for _ in range(count):
+        start = position + 1
+        position = start + head[position]
+        name = head[start:position].decode()
+        numbers = told.unpack_from(head, position)
+        found[name], offsets[name] = numbers, body
+        position, body = position + told.size, body + numbers[_LENGTH]
+    if body != size:
+        raise CodecError(f"{size} bytes, expected {body}")
+    return Directory(rows, found, offsets)
+
+
+def _written(entry: Entry) -> bytes:
+    name, *numbers = entry
+    return bytes([len(name.encode())]) + name.encode() + _ENTRIES[VERSION].pack(*numbers)

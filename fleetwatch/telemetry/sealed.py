@@ -1,0 +1,139 @@
+"""Sealed columns, read: of a large chunk only its directory and the bodies of the wanted columns leave the database."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from fleetwatch.lib import rows
+from fleetwatch.lib.sql import read_statement
+from fleetwatch.telemetry import directory
+from fleetwatch.telemetry.chunks import SPAN
+from fleetwatch.telemetry.directory import Bytes, Directory
+
+FIND = read_statement(Path(__file__).parent / "sql" / "sealed_columns.sql")
+PARTS = read_statement(Path(__file__).parent / "sql" / "parts_of_payloads.sql")
+
+# A payload up to so long comes whole: that takes less than to ask for parts of it.
+WHOLE_BYTES = 65_536
+# Postgres keeps so much of a value in one row beside the table; the directory of all columns there are takes half of it.
+HEAD_BYTES = 1_996
+# Bytes between two wanted columns that are fetched with them: a part more costs as much.
+SLACK_BYTES = 4_096
+_NO_LIMIT = 2**31 - 1
+
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A chunk: its columns of windows that start in [start_ms, end_ms), not decoded yet, and its host samples as bytes."""
+
+    start_ms: int
+    end_ms: int
+    host: bytes | None  # None: not asked for
+    directory: Directory | None  # None: it has no windows, or none were asked for
+    bodies: dict[str, Bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A chunk's row as the database has it; `data` is the beginning of its payload, or all."""
+
+    node_id: int
+    start_ms: int
+    end_ms: int
+    host: bytes | None
+    id: int
+    version: int
+    size: int
+    data: bytes
+
+    def directory(self) -> Directory | None:
+        return directory.read(self.data, self.size) if self.data else None
+
+
+def read(
+    node_ids: Sequence[int], low: datetime, high: datetime, names: Sequence[str] | None, *, with_host: bool = False
+) -> dict[int, list[Sealed]]:
+    """Per node the chunks that may hold windows that start in (low, high), oldest first, with the named columns.
+
+    None: with all of them; no name: without windows, for host samples alone.
+    """
+    asked = {"node_ids": np.array(node_ids, dtype=np.int64), "after": low - SPAN, "before": high, "ends_after": low, "with_host": with_host}
+    found = [_Row(*row) for row in rows.fetched(FIND, {**asked, **_portion(names)})]
+    opened = [row.directory() for row in found]
+    bodies = _bodies(found, opened, names)
+    if bodies is None:  # sealing or joining came in between: once more, in one statement
+        return read(node_ids, low, high, None, with_host=with_host)
+    chunks: dict[int, list[Sealed]] = defaultdict(list)
+    for row, told, parts in zip(found, opened, bodies, strict=True):
+        chunks[row.node_id].append(Sealed(row.start_ms, row.end_ms, row.host, told, parts))
+    return chunks
+
+
+def _portion(names: Sequence[str] | None) -> dict[str, int]:
+    """Which payloads come whole at first, and how much of the others."""
+    if names is None:
+        return {"whole_to": _NO_LIMIT, "head": 0}
+    return {"whole_to": WHOLE_BYTES, "head": HEAD_BYTES} if names else {"whole_to": -1, "head": 0}
+
+
+def _bodies(found: Sequence[_Row], opened: Sequence[Directory | None], names: Sequence[str] | None) -> list[dict[str, Bytes]] | None:
+    """Each row's bodies of the named columns; None when one of the rows is no longer what it was."""
+    places = [_places(told, names) for told in opened]
+    spans = [[] if len(row.data) == row.size else _spans(wanted.values()) for row, wanted in zip(found, places, strict=True)]
+    fetched = _fetched(found, spans)
+    if fetched is None:
+        return None
+    return [_cut(row.data, parts, wanted) for row, parts, wanted in zip(found, fetched, places, strict=True)]
+
+
+def _places(told: Directory | None, names: Sequence[str] | None) -> dict[str, Place]:
+    if told is None:
+        return {}
+    return {name: told.place(name) for name in (told if names is None else names) if name in told}
+
+
+def _spans(places: Iterable[Place]) -> list[Place]:
+    """What covers all places beyond the beginning, as few spans."""
+    spans: list[Place] = []
+    for first, end in sorted(place for place in places if place[1] > HEAD_BYTES):
+        if spans and first <= spans[-1][1] + SLACK_BYTES:
+            spans[-1] = spans[-1][0], max(end, spans[-1][1])
+        else:
+            spans.append((first, end))
+    return spans
+
+
+def _fetched(found: Sequence[_Row], spans: Sequence[Sequence[Place]]) -> list[list[tuple[int, bytes]]] | None:
+    """Each row's spans as (where it begins, bytes); None when one of the rows is no longer what it was."""
+    wanted = [(row.id, row.version, first, end - first) for row, here in zip(found, spans, strict=True) for first, end in here]
+    parts: list[list[tuple[int, bytes]]] = [[] for _ in found]
+    if not wanted:
+        return parts
+    columns = np.array(wanted, dtype=np.int64).T
+    told = dict(rows.fetched(PARTS, dict(zip(("ids", "versions", "firsts", "sizes"), columns, strict=True))))
+    if len(told) < len(wanted):
+        return None
+    number = 0
+    for here, places in zip(parts, spans, strict=True):
+        for first, _ in places:
+            number += 1
+            here.append((first, told[number]))
+    return parts
+
+
+def _cut(data: bytes, parts: Sequence[tuple[int, bytes]], places: Mapping[str, Place]) -> dict[str, Bytes]:
+    """The bytes of each place: out of the beginning, or of the part that holds it."""
+    bodies: dict[str, Bytes] = {}
+    for name, (first, end) in places.items():
+        if end <= len(data):
+            bodies[name] = data[first:end]
+        else:
+            begin, part = next(part for part in reversed(parts) if part[0] <= first)
+            bodies[name] = memoryview(part)[first - begin : end - begin]
+    return bodies
