@@ -171,7 +171,7 @@ def _heat(heat: HeatMap) -> Figure:
         "type": "heatmap",
         "x": [_iso(start) for start in heat.starts],
         "y": list(heat.labels),
-        "z": [list(row) for row in heat.cells],
+        "z": heat.cells,
         "meta": {"links": list(heat.links)},
         "showscale": False,
         "hoverongaps": False,

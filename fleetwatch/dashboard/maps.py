@@ -7,9 +7,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
+from fleetwatch.dashboard import words
 from fleetwatch.dashboard.figures import HeatMap
-from fleetwatch.dashboard.selectors import physical_gpus, states
-from fleetwatch.inventory.models import GPU
+from fleetwatch.dashboard.grid import Grid
+from fleetwatch.dashboard.selectors import physical_gpu_names, states
 from fleetwatch.ledger import state_days
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
 from fleetwatch.telemetry import matrices
@@ -23,7 +24,10 @@ FINE_STEPS_MS = tuple(minutes * 60_000 for minutes in (1, 2, 5, 15, 30))
 METRIC_STEPS_MS = tuple(count * CELL_MS for count in (1, 2, 3, 6))
 COARSE_STEPS_MS = tuple(hours * HOUR_MS for hours in (1, 2, 3, 4, 6, 12, 24))
 
-Row = list[float | None]
+THOUSAND = 1000
+# the values of cells; the last one is what nobody knows
+THOUSANDTHS = (*(number / THOUSAND for number in range(THOUSAND + 1)), None)
+STATES = (*range(len(words.NAMES)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,26 +48,27 @@ METRICS = {
         MapMetric("memory", "Memory", "memory used ÷ memory"),
     )
 }
-_GAP = -1.0  # no ratio: what nobody observed
 
 
 def heat_map(metric: str, interval: Interval, zone: ZoneInfo) -> HeatMap:
     """One row per physical GPU, one column per step; a cell nobody knows is None."""
-    gpus = physical_gpus()
+    gpus = physical_gpu_names()
     step_ms = _step_ms(metric, interval, len(gpus))
     first_ms = interval.start_ms - interval.start_ms % step_ms
     count = -(-(interval.end_ms - first_ms) // step_ms)
     covered = Interval(from_ms(first_ms), from_ms(first_ms + count * step_ms))
+    gpu_ids = [gpu.pk for gpu in gpus]
     if metric != "state":
-        rows = _ratios(metric, gpus, covered, count)
+        cells = _ratios(matrices.cells(metric, gpu_ids, covered, count))
     elif step_ms < HOUR_MS:
-        rows = _states_from_runs(gpus, covered, count)
+        cells = Grid(states(gpu_ids, covered, count), STATES)
     else:
-        rows = _states_from_entries(gpus, covered, count)
+        # the state with most GPU time per GPU and step, from the ledger's hours (an instance's time is its parent's)
+        cells = Grid(state_days.dominant(gpu_ids, covered, step_ms=step_ms), STATES)
     return HeatMap(
-        labels=[f"{gpu.node.name} · {gpu.index if gpu.index is not None else gpu.uuid[:12]}" for gpu in gpus],
+        labels=[f"{gpu.node} · {gpu.index if gpu.index is not None else gpu.uuid[:12]}" for gpu in gpus],
         starts=[(covered.start + timedelta(milliseconds=step_ms * index)).astimezone(zone) for index in range(count)],
-        cells=[rows.get(gpu.pk, [None] * count) for gpu in gpus],
+        cells=cells,
         links=[f"/gpus/{gpu.uuid}" for gpu in gpus],
     )
 
@@ -76,25 +81,6 @@ def _step_ms(metric: str, interval: Interval, gpu_count: int) -> int:
     return next((step for step in steps_ms if interval.duration_ms <= step * columns), steps_ms[-1])
 
 
-def _ratios(metric: str, gpus: list[GPU], interval: Interval, count: int) -> dict[int, Row]:
-    """The day matrices' means, to a tenth of a percent: a browser need not read more digits than it draws."""
-    found = matrices.cells(metric, gpus, interval, count)
-    # means of a few bytes: of 100,000 cells some thousand differ, and each of these is rounded once
-    values, place = np.unique(np.where(np.isnan(found), _GAP, found), return_inverse=True)
-    shown = np.array([None if value == _GAP else round(value, 3) for value in values.tolist()], dtype=object)
-    return {gpu.pk: row for gpu, row in zip(gpus, shown[place].reshape(found.shape).tolist(), strict=True)}
-
-
-def _states_from_runs(gpus: list[GPU], interval: Interval, count: int) -> dict[int, Row]:
-    return _known(gpus, states([gpu.pk for gpu in gpus], interval, count))
-
-
-def _states_from_entries(gpus: list[GPU], interval: Interval, count: int) -> dict[int, Row]:
-    """The state with most GPU time per GPU and step, from the ledger's hours (an instance's time is its parent's)."""
-    return _known(gpus, state_days.dominant([gpu.pk for gpu in gpus], interval, step_ms=interval.duration_ms // count))
-
-
-def _known(gpus: list[GPU], found: NDArray[np.int64]) -> dict[int, Row]:
-    known = found.astype(object)
-    known[found < 0] = None
-    return {gpu.pk: row for gpu, row in zip(gpus, known.tolist(), strict=True)}
+def _ratios(found: NDArray[np.float64]) -> Grid:
+    """Ratios to a tenth of a percent: a browser need not read more digits than it draws."""
+    return Grid(np.where(np.isnan(found), -1, np.rint(found * THOUSAND)).astype(np.int64), THOUSANDTHS)

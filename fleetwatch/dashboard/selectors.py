@@ -1,5 +1,6 @@
 """What pages read across the apps: machines with their GPUs, bands of states, holders, jobs by key."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -104,6 +105,22 @@ def bands(gpu_ids: Sequence[int], interval: Interval, *, job: Job | None = None)
     shown = states(gpu_ids, interval, BAND_CELLS, job=job)
     names = [*words.NAMES, None]  # -1 is the last one
     return {gpu_id: bars.band([names[state] for state in row]) for gpu_id, row in zip(gpu_ids, shown.tolist(), strict=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class GPUName:
+    """What a GPU is called."""
+
+    pk: int
+    uuid: str
+    index: int | None
+    node: str
+
+
+def physical_gpu_names() -> list[GPUName]:
+    """Those of `physical_gpus`, the whole fleet's."""
+    named = GPU.objects.filter(parent=None).order_by("node__name", "index", "uuid")
+    return list(itertools.starmap(GPUName, named.values_list("pk", "uuid", "index", "node__name")))
 
 
 def physical_gpus(*, node: Node | None = None) -> list[GPU]:

@@ -89,13 +89,27 @@ def stretched(values: Floats, *, first_ms: int, start_ms: int, end_ms: int, coun
     low += ((edges[:-1] - first_ms) % CELL_MS != 0) & (edges[1:] > first_ms + (low + 1) * CELL_MS)
     high = np.maximum(low + 1, -(-(edges[1:] - first_ms) // CELL_MS))
     observed = ~np.isnan(values)
-    edge = np.zeros((len(values), 1))
-    sums = np.hstack([edge, np.cumsum(np.where(observed, values, 0.0), axis=1)])
-    counts = np.hstack([edge, np.cumsum(observed, axis=1)])
-    total, known = sums[:, high] - sums[:, low], counts[:, high] - counts[:, low]
+    read, seen = np.where(observed, values, 0.0), observed.astype(np.float64)
+    if (high - low == high[0] - low[0]).all() and (low[1:] == high[:-1]).all():  # steps side by side
+        total, known = (_sums(each[:, low[0] : high[-1]], count) for each in (read, seen))
+    else:
+        total, known = (_running(each)[:, high] - _running(each)[:, low] for each in (read, seen))
     means = np.full(total.shape, np.nan)
     np.divide(total, known, out=means, where=known > 0)
     return means
+
+
+def _sums(values: Floats, count: int) -> Floats:
+    """Each row's columns in `count` equal parts, summed."""
+    parts = values.reshape(len(values), count, values.shape[1] // count)
+    sums = parts[:, :, 0].copy()
+    for place in range(1, parts.shape[2]):
+        sums += parts[:, :, place]  # much faster than to sum along an axis that is so short
+    return sums
+
+
+def _running(values: Floats) -> Floats:
+    return np.hstack([np.zeros((len(values), 1)), np.cumsum(values, axis=1)])
 
 
 def _column(table: Table, name: str) -> Floats:

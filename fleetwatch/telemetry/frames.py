@@ -153,13 +153,14 @@ class _Stored:
     def portions(self) -> Iterator[Table]:
         """The windows in portions whose starts do not overlap: a chunk each, where nothing came since for its hours."""
         starts = self.fresh.windows["start_ms"]
-        is_fresh = len(starts) > 0
-        low, high = (int(starts.min()), int(starts.max())) if is_fresh else (0, -1)
-        mixed = [chunk for chunk in self.chunks if chunk.start_ms <= high and chunk.end_ms > low]
+        low, high = (starts.min(), starts.max()) if len(starts) else (0, -1)
+        alone: list[sealed.Sealed] = []
+        mixed: list[sealed.Sealed] = []
         for chunk in self.chunks:
-            if chunk not in mixed:
-                yield self._joined([chunk], [])
-        if is_fresh:
+            (mixed if chunk.start_ms <= high and chunk.end_ms > low else alone).append(chunk)
+        for chunk in alone:
+            yield self._joined([chunk], [])
+        if len(starts):
             yield self._joined(mixed, [self.fresh.windows])
 
     def _joined(self, chunks: Sequence[sealed.Sealed], fresh: Sequence[Table]) -> Table:

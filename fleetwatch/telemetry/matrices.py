@@ -17,7 +17,7 @@ from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import hot
 from fleetwatch.telemetry.cells import CELL_MS, CELLS_PER_DAY, COLUMNS, DAY_MS, METRICS, MISSING, POWER, Bytes, Floats, bytes_of, stretched
 from fleetwatch.telemetry.locks import SEALING, try_node_lock
-from fleetwatch.telemetry.models import DayMatrix, SealMark
+from fleetwatch.telemetry.models import SealMark
 from fleetwatch.telemetry.tables import WINDOW_INTS, WINDOW_KEYS, Table, joined, started_in
 
 # Open hours are drawn from the cells before now that can still change: this one and the two before it.
@@ -91,7 +91,7 @@ def refresh_recent(now: datetime, *, count: int = RECENT_CELLS) -> dict[str, int
     return {"nodes": sum(_refresh(node_id, start_ms, end_ms) for node_id in nodes)}
 
 
-def cells(metric: str, gpus: Sequence[GPU], interval: Interval, count: int) -> Floats:
+def cells(metric: str, gpu_ids: Sequence[int], interval: Interval, count: int) -> Floats:
     """GPUs x `count` equal steps of the interval: `util`, `power` or `memory` as a ratio, 0 to 1; NaN = nothing observed.
 
     A step longer than five minutes is the mean of its cells that were observed; a
@@ -99,10 +99,10 @@ def cells(metric: str, gpus: Sequence[GPU], interval: Interval, count: int) -> F
     """
     step = next(known.step for known in METRICS if known.name == metric)
     first_cell, last_cell = interval.start_ms // CELL_MS, -(-interval.end_ms // CELL_MS)
-    stored = _stored_cells(metric, [gpu.pk for gpu in gpus], first_cell, last_cell)
+    stored = _stored_cells(metric, gpu_ids, first_cell, last_cell)
     values = np.where(stored == MISSING, np.nan, stored * step)
     if metric == POWER.name:
-        values /= np.array([_limit_w(gpu) for gpu in gpus], dtype=np.float64).reshape(-1, 1)
+        values /= _limits_w(gpu_ids).reshape(-1, 1)
     return stretched(
         np.minimum(values, 1.0), first_ms=first_cell * CELL_MS, start_ms=interval.start_ms, end_ms=interval.end_ms, count=count
     )
@@ -111,27 +111,30 @@ def cells(metric: str, gpus: Sequence[GPU], interval: Interval, count: int) -> F
 def _stored_cells(metric: str, gpu_ids: Sequence[int], first_cell: int, last_cell: int) -> Bytes:
     """GPUs x cells in [first_cell, last_cell), cells counted from the epoch."""
     place = {gpu_id: row for row, gpu_id in enumerate(gpu_ids)}
-    days = range(first_cell // CELLS_PER_DAY, (last_cell - 1) // CELLS_PER_DAY + 1)
-    whole = np.full((len(gpu_ids), len(days) * CELLS_PER_DAY), MISSING, dtype=np.uint8)
-    stored = DayMatrix.objects.filter(metric=metric, day__gte=from_ms(days[0] * DAY_MS).date(), day__lte=from_ms(days[-1] * DAY_MS).date())
-    for day, row_ids, packed in stored.values_list("day", "gpu_ids", "cells"):
-        column = ((day - from_ms(days[0] * DAY_MS).date()).days) * CELLS_PER_DAY
-        day_cells = np.frombuffer(bytes(packed), dtype=np.uint8).reshape(-1, CELLS_PER_DAY)
+    first_day, last_day = first_cell // CELLS_PER_DAY, (last_cell - 1) // CELLS_PER_DAY
+    whole = np.full((len(gpu_ids), (last_day - first_day + 1) * CELLS_PER_DAY), MISSING, dtype=np.uint8)
+    first = from_ms(first_day * DAY_MS).date()
+    stored = rows.fetched(
+        "SELECT day, gpu_ids, cells FROM telemetry_daymatrix WHERE metric = %s AND day >= %s AND day <= %s",
+        [metric, first, from_ms(last_day * DAY_MS).date()],
+    )
+    for day, row_ids, packed in stored:
         wanted = [(place[gpu], row) for row, gpu in enumerate(row_ids) if gpu in place]
         if wanted:
             to, of = map(list, zip(*wanted, strict=True))
+            columns = slice((day - first).days * CELLS_PER_DAY, ((day - first).days + 1) * CELLS_PER_DAY)
             # a GPU that moved has a part of the day under each of its nodes
-            there = whole[to, column : column + CELLS_PER_DAY]
-            whole[to, column : column + CELLS_PER_DAY] = np.where(there == MISSING, day_cells[of], there)
-    start = days[0] * CELLS_PER_DAY
+            there, day_cells = whole[to, columns], np.frombuffer(packed, dtype=np.uint8).reshape(-1, CELLS_PER_DAY)
+            whole[to, columns] = np.where(there == MISSING, day_cells[of], there)
+    start = first_day * CELLS_PER_DAY
     return whole[:, first_cell - start : last_cell - start]
 
 
-def _limit_w(gpu: GPU) -> float:
-    """The GPU's power limit, else its model's; NaN when neither is known."""
-    if gpu.power_limit_w:
-        return gpu.power_limit_w
-    return (gpu.model.limit_w if gpu.model else None) or np.nan
+def _limits_w(gpu_ids: Sequence[int]) -> Floats:
+    """Each GPU's power limit, else its model's; NaN when neither is known."""
+    known = GPU.objects.filter(pk__in=gpu_ids).values_list("pk", "power_limit_w", "model__limit_w")
+    limits = {gpu_id: own or models or np.nan for gpu_id, own, models in known}
+    return np.array([limits.get(gpu_id, np.nan) for gpu_id in gpu_ids], dtype=np.float64)
 
 
 @transaction.atomic

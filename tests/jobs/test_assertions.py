@@ -133,6 +133,23 @@ def test_holdings_show_where_an_allocation_truly_began():
     assert holdings(node.pk + 1, T0, T0 + 10_000) == []
 
 
+def test_holdings_of_several_nodes_are_those_of_each_with_the_spans_that_overlap():
+    assert_batch(**held(start_ms=T0 - 10_000, end_ms=T0 + 10_000))
+    assert_batch(sequence=2, **held(start_ms=T0 + 20_000, end_ms=T0 + 25_000, share=0.5))
+    assert_batch(sequence=3, **held(start_ms=T0 + 12_000, end_ms=T0 + 15_000))
+    assert_batch(node="n2", gpus=[gpu(uuid="GPU-of-n2")], **held(share=0.25))
+    one, two = node_by_name("n1").pk, node_by_name("n2").pk
+
+    found = selectors.holdings_of([two, one, 0], T0 + 5_000, T0 + 22_000)
+
+    assert {node_id: [(hold.share, hold.spans) for hold in holds] for node_id, holds in found.items()} == {
+        one: [(0.5, [(T0 + 20_000, T0 + 25_000)]), (None, [(T0 - 10_000, T0 + 10_000), (T0 + 12_000, T0 + 15_000)])],
+        two: [(0.25, [(T0, T0 + 30_000)])],
+        0: [],
+    }
+    assert found[one] == holdings(one, T0 + 5_000, T0 + 22_000)
+
+
 def test_where_a_source_both_answered_and_did_not_it_answered():
     assert_batch(sequence=1, count=6, sources=[{"kind": "slurm", "ok": False}])
     assert_batch(sequence=2, start_ms=T0 + 20_000, count=2, sources=[{"kind": "slurm", "ok": True}, {"kind": "docker", "ok": False}])

@@ -90,3 +90,15 @@ def test_shorter_steps_repeat_the_cell_around_them():
     steps = cells.stretched(values, first_ms=0, start_ms=60_000, end_ms=600_000, count=9)
 
     assert steps[0].tolist() == pytest.approx([0.2] * 4 + [0.4] * 5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 6, 12])
+def test_steps_side_by_side_are_the_means_of_their_cells(count):
+    values = np.random.default_rng(1).random((3, 12))
+    values[values < 0.4] = NAN
+
+    steps = cells.stretched(values, first_ms=0, start_ms=0, end_ms=12 * CELL_MS, count=count)
+
+    with np.errstate(invalid="ignore"):
+        parts = values.reshape(3, count, -1)
+        np.testing.assert_allclose(steps, np.nansum(parts, axis=2) / (~np.isnan(parts)).sum(axis=2))

@@ -1,9 +1,11 @@
+from datetime import timedelta
+
 import numpy as np
 import pytest
 
 from fleetwatch.lib.intervals import HOUR_MS
-from fleetwatch.telemetry import frames
-from tests.telemetry.factories import HOUR_START_MS, make_node, store
+from fleetwatch.telemetry import frames, join, seal, sealed
+from tests.telemetry.factories import HOUR, HOUR_START_MS, make_node, store
 
 pytestmark = pytest.mark.django_db
 
@@ -157,3 +159,84 @@ def test_several_nodes_at_once_say_what_each_says_alone():
         assert len(host) == len(frames.host(node.pk, HOUR_START_MS, HOUR_START_MS + HOUR_MS))
     whole = frames.together([windows for _, windows, _ in found])
     assert (len(whole), len(whole.columns["util_mean"])) == (2, 2)
+
+
+def keys(frame):
+    return list(zip(*(values.tolist() for values in (frame.gpu_id, frame.start_ms, frame.boot_start_ms, frame.sequence)), strict=True))
+
+
+def stored_in_every_way():
+    """Two nodes: the first with a joined chunk, hours sealed since, and hot batches that reach into both; the other with hot ones alone."""
+    full, other = make_node("n1"), make_node("n2")
+    quarter_ms = HOUR_START_MS - 4 * HOUR_MS
+    hours = [quarter_ms + hour * HOUR_MS for hour in range(8)]
+    for sequence, hour_ms in enumerate(hours, 1):
+        minute = [hour_ms, hour_ms + 10_000] * 2
+        store(full, sequence=sequence, starts=minute, positions=[1, 1, 0, 0], columns={"util_mean": [0.1 * sequence, None, 0.5, 0.25]})
+    now = HOUR + timedelta(hours=5)
+    seal.seal_closed_hours(now, limit=100)
+    join.join_complete_spans(now, limit=100)
+    for sequence, starts in enumerate(([hours[1], hours[1] + 5_000], [hours[7], hours[7] + 20_000])):
+        store(
+            full, boot_id="boot-b", boot_start_ms=5, sequence=sequence, starts=starts, positions=[1, 0], columns={"util_mean": [0.9, 0.8]}
+        )
+    store(other, starts=[hours[2], hours[0]])
+    return [full, other], quarter_ms
+
+
+@pytest.mark.parametrize("whole_bytes", [65_536, 0])
+def test_portions_are_what_the_nodes_say_whole(monkeypatch, whole_bytes):
+    monkeypatch.setattr(sealed, "WHOLE_BYTES", whole_bytes)
+    monkeypatch.setattr(frames, "NODES_AT_ONCE", 1)
+    nodes, start_ms = stored_in_every_way()
+    asked = start_ms + 5_000, start_ms + 8 * HOUR_MS, ("util_mean", "power_w")
+
+    portions = list(frames.each([node.pk for node in nodes], *asked))
+
+    for node in nodes:
+        alone = frames.read(node.pk, *asked)
+        found = [portion for node_id, portion in portions if node_id == node.pk]
+        assert keys(alone) == sorted(keys(alone)) == sorted(key for portion in found for key in keys(portion))
+        assert sum(np.nansum(portion.columns["util_mean"]) for portion in found) == pytest.approx(np.nansum(alone.columns["util_mean"]))
+        assert all(np.isnan(portion.columns["power_w"]).all() for portion in found)
+        starts = [set(zip(portion.gpu_id.tolist(), portion.start_ms.tolist(), strict=True)) for portion in found]
+        assert sum(map(len, starts)) == len(set().union(*starts))
+
+
+def test_a_chunk_read_by_parts_says_what_it_says_whole(monkeypatch):
+    node = make_node()
+    numbers = np.random.default_rng(3).random(360)
+    starts = [HOUR_START_MS + 10_000 * place for place in range(360)]
+    columns = {name: (numbers / factor).tolist() for factor, name in enumerate(("util_mean", "power_w", "sm_active", "temperature_c"), 1)}
+    store(node, starts=starts, columns=columns)
+    seal.seal_closed_hours(HOUR + timedelta(hours=2), limit=10)
+    monkeypatch.setattr(sealed, "SLACK_BYTES", 0)
+
+    found = {}
+    for whole_bytes in (65_536, 0):
+        monkeypatch.setattr(sealed, "WHOLE_BYTES", whole_bytes)
+        found[whole_bytes] = read_hour(node, ("util_mean", "sm_active", "no_such_column"))
+
+    assert found[0].columns["util_mean"].tolist() == numbers.tolist()
+    assert found[0].columns["sm_active"].tolist() == found[65_536].columns["sm_active"].tolist() == columns["sm_active"]
+    assert np.isnan(found[0].columns["no_such_column"]).all()
+    assert keys(found[0]) == keys(found[65_536])
+
+
+def test_a_chunk_that_is_written_between_its_parts_is_read_anew(monkeypatch):
+    node = make_node()
+    numbers = np.random.default_rng(3).random(360).tolist()
+    store(node, starts=[HOUR_START_MS + 10_000 * place for place in range(360)], columns={"util_mean": numbers})
+    seal.seal_closed_hours(HOUR + timedelta(hours=2), limit=10)
+    monkeypatch.setattr(sealed, "WHOLE_BYTES", 0)
+    asked = sealed.rows.fetched
+
+    def late_data_first(statement, parameters):
+        if statement == sealed.PARTS:
+            store(node, sequence=2, starts=[HOUR_START_MS + 5_000], columns={"util_mean": [0.5]})
+            seal.seal_closed_hours(HOUR + timedelta(hours=2), limit=10)
+        return asked(statement, parameters)
+
+    monkeypatch.setattr(sealed.rows, "fetched", late_data_first)
+
+    assert read_hour(node, ("util_mean",)).columns["util_mean"].tolist() == [numbers[0], 0.5, *numbers[1:]]

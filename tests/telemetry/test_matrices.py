@@ -17,7 +17,7 @@ HOUR_INTERVAL = Interval(HOUR, HOUR + timedelta(hours=1))
 def hour_cells(metric="util", interval=HOUR_INTERVAL, count=12):
     """GPU id -> its cells, None for a gap."""
     gpus = list(GPU.objects.order_by("index"))
-    found = matrices.cells(metric, gpus, interval, count).tolist()
+    found = matrices.cells(metric, [gpu.pk for gpu in gpus], interval, count).tolist()
     return {gpu.pk: [None if math.isnan(value) else value for value in row] for gpu, row in zip(gpus, found, strict=True)}
 
 

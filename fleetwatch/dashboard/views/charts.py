@@ -8,7 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from fleetwatch.dashboard import charts
+from fleetwatch.dashboard import charts, grid
 from fleetwatch.dashboard.period import read_period
 
 # a cell that starts like a formula is one for a spreadsheet
@@ -28,7 +28,7 @@ def chart(request: HttpRequest, name: str) -> HttpResponse:
         return _csv(found, name)
     if form == "table":
         return render(request, "dashboard/chart_table.html", period.context("", chart=found))
-    return HttpResponse(msgspec.json.encode(charts.as_json(found)), content_type="application/json")
+    return HttpResponse(msgspec.json.encode(charts.as_json(found), enc_hook=grid.encoded), content_type="application/json")
 
 
 def _csv(found: charts.Chart, name: str) -> HttpResponse:
