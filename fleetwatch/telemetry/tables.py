@@ -33,6 +33,9 @@ def joined(parts: Iterable[Table], *, ints: Sequence[str], keys: Sequence[str]) 
     tables = [_sorted_once(part, keys) for part in every if len(part["start_ms"])]
     if not tables:
         return {name: np.zeros(0, dtype=np.int64 if name in ints else np.float64) for name in names}
+    if len(tables) == 1:
+        ((only, _),) = tables
+        return {name: only[name] if name in only else repeated(_MISSING, len(only["start_ms"])) for name in names}
     runs = _in_turn(tables)
     whole = {name: _stacked([table for table, _ in tables], runs, name) for name in names}
     return whole if runs is not None else _sorted_once(whole, keys)[0]
@@ -99,8 +102,6 @@ def _stacked(tables: Sequence[Table], runs: Sequence[Run] | None, name: str) -> 
     columns = [part[name] if name in part else repeated(_MISSING, len(part["start_ms"])) for part in tables]
     if all(values.strides == (0,) for values in columns) and len({values[:1].tobytes() for values in columns}) == 1:
         return repeated(columns[0][:1], sum(map(len, columns)))
-    if len(columns) == 1:
-        return columns[0]
     return np.concatenate(columns if runs is None else [columns[number][rows] for number, rows in runs])
 
 
