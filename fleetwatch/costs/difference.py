@@ -8,6 +8,7 @@ from decimal import Decimal
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import cuts, selectors
 from fleetwatch.costs.totals import ZERO, Totals, nothing
+from fleetwatch.lib.csv_rows import Fault
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import taken_back
 
@@ -16,10 +17,11 @@ LOOKS_BACK_DAYS = 30
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """How many lines of a file were set, and how many of it stood already."""
+    """How many lines of a file were set, how many of it stood already, and which of all these are like a slip of the pen."""
 
     set: int
     stood: int
+    doubts: tuple[Fault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,11 +34,12 @@ def import_rates(content: bytes, *, now: datetime) -> Imported:
 
     Raises RefusedError with every bad line and field; then nothing was written.
     """
-    wanted = _wanted(read(content, zone()))
+    rows, faults = read(content, zone())
+    wanted, clashes = _wanted(rows)
     new = [each for each in wanted if not _stands(each)]
-    faults = [fault for each in new if (fault := _set(each, now)) is not None]
-    refuse(faults)
-    return Imported(set=len(new), stood=len(wanted) - len(new))
+    # of all lines at once: who puts the first one right would only be told the next
+    refuse([*faults, *clashes, *(fault for each in new if (fault := _set(each, now)) is not None)])
+    return Imported(set=len(new), stood=len(wanted) - len(new), doubts=tuple(_doubts(wanted)))
 
 
 def dry_run(content: bytes, *, now: datetime) -> DryRun:
@@ -46,8 +47,8 @@ def dry_run(content: bytes, *, now: datetime) -> DryRun:
     return difference.dry_run(partial(import_rates, content, now=now), now)
 
 
-def _wanted(rows: Sequence[Row]) -> list[_Wanted]:
-    """The rows with their subjects, the oldest first. Raises RefusedError."""
+def _wanted(rows: Sequence[Row]) -> tuple[list[_Wanted], list[Fault]]:
+    """The rows with their subjects, the oldest first, and what is wrong with the others."""
     wanted, faults = [], []
     for row in rows:
         try:
@@ -58,15 +59,22 @@ def _wanted(rows: Sequence[Row]) -> list[_Wanted]:
         wanted.append(_Wanted(row, subject, row.valid_from or BEGINNING, row.valid_to))
     wanted.sort(key=lambda each: each.since)
     following: dict[Subject, _Wanted] = {}
+    clashing: set[int] = set()
     ended = []
     for each in reversed(wanted):
         later = following.get(each.subject)
         if later is not None and (later.since == each.since or (each.until is not None and each.until > later.since)):
             faults.append(Fault(later.row.line, "valid_from", f"Line {each.row.line} has a rate of {each.subject.name} for that time too."))
+            clashing |= {later.row.line, each.row.line}
         following[each.subject] = each
         ended.append(replace(each, until=later.since) if later is not None and each.until is None else each)
-    refuse(faults)
-    return list(reversed(ended))
+    return [each for each in reversed(ended) if each.row.line not in clashing], faults
+
+
+def _doubts(wanted: Sequence[_Wanted]) -> list[Fault]:
+    """What can be set and is like a slip of the pen, by line."""
+    by_line = sorted(wanted, key=lambda each: each.row.line)
+    return [Fault(each.row.line, each.row.kind, doubt) for each in by_line if (doubt := each.subject.doubt)]
 
 
 def _stands(wanted: _Wanted) -> bool:

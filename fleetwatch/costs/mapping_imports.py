@@ -24,11 +24,11 @@ def import_mappings(content: bytes, *, now: datetime, by: str = "") -> Imported:
 
     Raises RefusedError with every bad line and field; then nothing was written.
     """
-    rows = mapping_csv.read(content, zone())
+    rows, faults = mapping_csv.read(content, zone())
     with mappings.writing():
         standing = {_said(rule) for rule in attribution.rules()}
         new = {_wanted(row): row for row in reversed(rows) if _wanted(row) not in standing}
-        made, faults = [], []
+        made = []
         for row in reversed(new.values()):
             try:
                 made.append(_create(row, now=now, by=by))
@@ -44,7 +44,7 @@ def dry_run(content: bytes, *, now: datetime) -> DryRun:
 
     Nothing is written. Raises RefusedError as it does.
     """
-    rows = mapping_csv.read(content, zone())
+    rows, _ = mapping_csv.read(content, zone())
     owners = [owner for owner in mapping.GIVES if owner == "team" or any(getattr(row.gives, owner) for row in rows)]
     return difference.dry_run(partial(import_mappings, content, now=now), now, owners=owners)
 

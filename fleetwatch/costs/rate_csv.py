@@ -40,8 +40,8 @@ class Row:
     source_date: date | None
 
 
-def read(content: bytes, zone: ZoneInfo) -> list[Row]:
-    """The rows of a file. Raises RefusedError with every fault found, at most MAX_FAULTS."""
+def read(content: bytes, zone: ZoneInfo) -> tuple[list[Row], list[Fault]]:
+    """The rows of a file, and what is wrong with its other lines. Raises RefusedError where its columns or its form can't be."""
     lines = csv_rows.rows(content, max_bytes=MAX_BYTES, max_rows=MAX_ROWS, check_header=_check_header)
     return csv_rows.parsed(lines, lambda line, cells: _row(line, cells, zone), what="rate")
 

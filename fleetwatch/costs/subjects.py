@@ -6,7 +6,7 @@ from typing import Self
 
 from django.db.models import Q, QuerySet
 
-from fleetwatch.costs.models import Rate
+from fleetwatch.costs.models import NodePlace, Rate
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 
 # before any GPU that FleetWatch can meet: "from the beginning"
@@ -69,6 +69,15 @@ class Subject:
             return f"pool {self.pool}"
         narrowed = (self.node_class.replace("_", " "), self.region)
         return ", ".join([self.gpu_model.name, *(text for text in narrowed if text)])
+
+    @property
+    def doubt(self) -> str:
+        """What makes its rate look like a slip of the pen, as a sentence; "" = nothing. It may be right: GPUs may come later."""
+        if self.gpu_model is not None and not self.gpu_model.gpus.exists():
+            return f"No GPU of the model {self.gpu_model.name} is known."
+        if self.pool and not NodePlace.objects.filter(pool=self.pool).exists():
+            return f"No node of the pool {self.pool} is known."
+        return ""
 
 
 def find(kind: str, name: str, *, node_class: str = "", region: str = "") -> Subject:

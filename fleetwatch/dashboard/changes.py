@@ -96,7 +96,7 @@ def set_rate(asked: Asked) -> Done:
     except costs.RateError as error:
         raise RefusedError({RATE_FIELDS.get(error.field, error.field): str(error)}) from error
     price = numbers.usd(amount) if currency == exchange.USD else f"{amount:f} {currency}"
-    return Done(f"{subject.name} costs {price} per GPU-hour {_from_then_on(valid_from)}")
+    return Done(f"{subject.name} costs {price} per GPU-hour {_from_then_on(valid_from)} {subject.doubt}".strip())
 
 
 def withdraw_rate(asked: Asked) -> Done:

@@ -11,6 +11,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TypeVar
 
 Row = TypeVar("Row")
+Line = tuple[int, Mapping[str, str]]  # its number (the first is 1) and its cells by column
 MAX_FAULTS = 100  # told; a file that is wrong in more places is wrong in its form
 
 
@@ -50,10 +51,10 @@ class FieldError(ValueError):
 
 def rows(
     content: bytes, *, max_bytes: int, max_rows: int, check_header: Callable[[list[str]], None], lower: bool = True
-) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Line number and cells by column of each line that is not empty; columns in lower case, where they are ours.
+) -> Iterator[Line | Fault]:
+    """Each line that is not empty, or what is wrong with its form; columns in lower case, where they are ours.
 
-    Raises RefusedError; `check_header` does so for columns.
+    Raises RefusedError where no line can be read at all; `check_header` does so for columns.
     """
     reader = csv.reader(io.StringIO(_text(content, max_bytes), newline=""), delimiter=_delimiter(content), strict=True)
     count = 0
@@ -68,24 +69,29 @@ def rows(
                 continue
             count += 1
             if count > max_rows:
-                raise RefusedError([Fault(at, "", f"There are more than {max_rows:,} rows in it.")])
+                yield Fault(at, "", f"There are more than {max_rows:,} rows in it.")
+                return
             if len(cells) > len(header):
-                raise RefusedError([Fault(at, "", f"It has {len(cells)} cells, the first line has {len(header)}.")])
+                yield Fault(at, "", f"It has {len(cells)} cells, the first line has {len(header)}.")
+                continue
             yield at, dict(zip(header, (cell.strip() for cell in cells), strict=False))
     except csv.Error as error:
-        raise RefusedError([Fault(reader.line_num, "", f"This is no CSV: {error}.")]) from error
+        yield Fault(reader.line_num, "", f"This is no CSV: {error}.")
 
 
-def parsed(lines: Iterable[tuple[int, Mapping[str, str]]], parse: Callable[[int, Mapping[str, str]], Row], *, what: str) -> list[Row]:
-    """Each line of rows() as `parse` makes it; `what` one is called. Raises RefusedError with every FieldError, and without any line."""
-    found, faults = [], []
-    for line, cells in lines:
+def parsed(lines: Iterable[Line | Fault], parse: Callable[[int, Mapping[str, str]], Row], *, what: str) -> tuple[list[Row], list[Fault]]:
+    """The lines of rows() as `parse` makes them, and what is wrong with the others: FieldErrors, too. `what` one is called."""
+    found: list[Row] = []
+    faults: list[Fault] = []
+    for line in lines:
         try:
-            found.append(parse(line, cells))
+            if isinstance(line, Fault):
+                faults.append(line)
+            else:
+                found.append(parse(*line))
         except FieldError as error:
-            faults.append(Fault(line, error.field, str(error)))
-    refuse(faults if faults or found else [Fault(1, "", f"There is no {what} in it.")])
-    return found
+            faults.append(Fault(line[0], error.field, str(error)))
+    return found, faults if faults or found else [Fault(1, "", f"There is no {what} in it.")]
 
 
 def header_faults(header: list[str], *, needed: tuple[str, ...], known: tuple[str, ...] | None = None) -> list[Fault]:

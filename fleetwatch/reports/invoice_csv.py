@@ -78,15 +78,19 @@ def read(content: bytes, month: str) -> Read:
     faults: list[Fault] = []
     one: dict[str, str] = {}
     count = 0
-    for line, cells in csv_rows.rows(content, max_bytes=MAX_BYTES, max_rows=MAX_ROWS, check_header=_check_header(form), lower=False):
+    for one_line in csv_rows.rows(content, max_bytes=MAX_BYTES, max_rows=MAX_ROWS, check_header=_check_header(form), lower=False):
+        if len(faults) >= MAX_FAULTS:
+            break
+        if isinstance(one_line, Fault):
+            faults.append(one_line)
+            continue
+        line, cells = one_line
         count += 1
         try:
             told = _focus(line, cells) if form[0] == FOCUS else _plain(line, {name.lower(): text for name, text in cells.items()})
             _check_same(told, month, one, form[0])
         except FieldError as error:
             faults.append(Fault(line, error.field, str(error)))
-            if len(faults) >= MAX_FAULTS:
-                break
             continue
         _add(found, told.row)
     if len(found) > MAX_LINES:

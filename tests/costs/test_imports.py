@@ -12,6 +12,7 @@ from fleetwatch.costs.imports import dry_run, import_rates
 from fleetwatch.costs.models import Rate
 from fleetwatch.costs.selectors import totals
 from fleetwatch.costs.services import BEGINNING, RateError, ensure_example_rates, set_rate, withdraw_rate
+from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger.models import ClosedMonth
 from fleetwatch.lib.csv_rows import RefusedError
 from tests.costs.factories import HOUR, a_gpu, a_job, a_rate, an_entry
@@ -36,8 +37,9 @@ def test_a_file_sets_rates_of_every_kind_of_subject():
     a_gpu(uuid="GPU-A", node="gpu-01")
     content = HEADER + "GPU-A,,,,,,1,2026-11-01,\n,gpu-01,,,,,2,2026-11-01,\n,,train,,,,3,2026-11-01,\n,,,H100 SXM,spot,eu,4,2026-11-01,\n"
 
-    assert import_rates(content.encode(), now=NOW) == Imported(set=4, stood=0)
+    done = import_rates(content.encode(), now=NOW)
 
+    assert (done.set, done.stood) == (4, 0)
     found = Rate.objects.order_by("price_per_gpu_hour").values_list(
         "gpu__uuid", "node__name", "pool", "gpu_model__name", "node_class", "region"
     )
@@ -88,6 +90,27 @@ def test_what_the_rate_book_refuses_is_told_by_line_and_column():
     assert faults(content) == [
         (2, "valid_from"), (3, "price"), (4, "valid_from"), (5, "valid_to"), (6, "class"), (7, "class"), (8, ""),
     ]  # fmt: skip
+
+
+def test_all_that_is_wrong_is_told_at_once_whoever_found_it():
+    a_gpu()
+    content = HEADER + ",,,H100 SXM,,,cheap,2026-06-01,\n,moon,,,,,1,2026-05-01,\n,,,H100 SXM,,,10001,2026-05-01,\n,,,H100 SXM,,,1,soon,\n"
+
+    assert faults(content) == [(2, "price"), (3, "node"), (4, "price"), (5, "valid_from")]
+    assert not Rate.objects.exists()
+
+
+def test_a_rate_of_what_nobody_has_is_set_and_doubted():
+    a_gpu()
+    GPUModel.objects.create(name="H100 SMX")
+    content = HEADER + ",,,H100 SXM,,,2,2026-06-01,\n,,,H100 SMX,,,2,2026-06-01,\n,,trian,,,,2,2026-06-01,\n"
+
+    would = dry_run(content.encode(), now=NOW).would
+
+    assert (would.set, [str(doubt) for doubt in would.doubts]) == (
+        3,
+        ["line 3, gpu_model: No GPU of the model H100 SMX is known.", "line 4, pool: No node of the pool trian is known."],
+    )
 
 
 def test_two_lines_for_one_time_are_refused():

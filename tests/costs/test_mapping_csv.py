@@ -9,11 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetwatch.costs.mapping import Conditions, Gives
-from fleetwatch.costs.mapping_csv import COLUMNS, MAX_BYTES, MAX_ROWS, Row, read
-from fleetwatch.lib.csv_rows import RefusedError
+from fleetwatch.costs import mapping_csv
+from fleetwatch.costs.mapping_csv import COLUMNS, MAX_BYTES, MAX_ROWS, Row
+from fleetwatch.lib.csv_rows import RefusedError, refuse
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HEADER = "user,account,label,team,project,cost_centre,priority,valid_from,valid_to,note\n"
+
+
+def read(content, zone):
+    rows, found = mapping_csv.read(content, zone)
+    refuse(found)
+    return rows
 
 
 def faults(text):

@@ -8,11 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.costs.rate_csv import COLUMNS, MAX_BYTES, MAX_ROWS, Row, read
-from fleetwatch.lib.csv_rows import MAX_FAULTS, RefusedError
+from fleetwatch.costs import rate_csv
+from fleetwatch.costs.rate_csv import COLUMNS, MAX_BYTES, MAX_ROWS, Row
+from fleetwatch.lib.csv_rows import MAX_FAULTS, RefusedError, refuse
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HEADER = "gpu_model,class,region,price,valid_from,valid_to,pricing_class,source,source_date\n"
+
+
+def read(content, zone):
+    rows, found = rate_csv.read(content, zone)
+    refuse(found)
+    return rows
 
 
 def faults(text):
@@ -104,6 +111,14 @@ def test_every_fault_is_told_by_line_and_field():
 )
 def test_a_file_that_can_not_be_is_told_why(text, fault):
     assert fault in faults(text)
+
+
+def test_a_line_with_too_many_cells_hides_no_other():
+    assert [(line, field) for line, field, _ in faults("gpu,price,valid_from\na,x,beginning\nb,1,beginning,y\nc,1,soon\n")] == [
+        (2, "price"),
+        (3, ""),
+        (4, "valid_from"),
+    ]
 
 
 def test_a_quote_that_never_ends_is_no_csv():

@@ -32,6 +32,7 @@ def content(command: BaseCommand, file: str, *, max_bytes: int) -> bytes:
 def show(command: BaseCommand, file: str, look: Callable[[], DryRun], *, what: str) -> None:
     """Says what the file would change; exit 1 where it is refused."""
     found = _taken(command, file, look)
+    _warn(command, file, found.would)
     start, end = found.interval.start, found.interval.end
     command.stdout.write(f"would set {found.would.set} {what}, {found.would.stood} stand already; nothing was set")
     command.stdout.write(f"dollars from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC, before, after and the difference:")
@@ -44,7 +45,13 @@ def show(command: BaseCommand, file: str, look: Callable[[], DryRun], *, what: s
 def do(command: BaseCommand, file: str, act: Callable[[], Imported], *, what: str) -> None:
     """Imports the file; exit 1 where it is refused."""
     done = _taken(command, file, act)
+    _warn(command, file, done)
     command.stdout.write(f"{done.set} {what} set, {done.stood} stood already")
+
+
+def _warn(command: BaseCommand, file: str, done: Imported) -> None:
+    for doubt in done.doubts:
+        command.stderr.write(f"{file}: {doubt}")
 
 
 def _taken(command: BaseCommand, file: str, act: Callable[[], Told]) -> Told:
