@@ -79,17 +79,16 @@ def cut(told: Columns, group_by: str, sort: str, *, start: int | Place, size: in
     order = np.lexsort((keys, *(-by[name] for name in _THEN[sort]), -by[sort]))
     value, place = by[sort][order], keys[order]
     first = start if isinstance(start, int) else _after(value, place, start)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    at = rank[inverse]
-    is_shown = (at >= first) & (at < first + size)
     shown = place[first : first + size].tolist()
-    cells = columns.lines(told.where(is_shown), at[is_shown] - first)
+    # two lines more than are shown: what comes before them, and what after; each span is summed once
+    line = np.full(len(order), len(shown) + 1, dtype=np.int64)
+    line[order[:first]], line[order[first : first + size]] = len(shown), np.arange(len(shown))
+    cells = columns.lines(told, line[inverse])
     return Cut(
         keys=shown,
         cells={key: cells[number] for number, key in enumerate(shown)},
-        before=(min(first, len(order)), columns.everything(told.where(at < first))),
-        after=(max(0, len(order) - first - size), columns.everything(told.where(at >= first + size))),
+        before=(min(first, len(order)), cells.get(len(shown), [])),
+        after=(max(0, len(order) - first - size), cells.get(len(shown) + 1, [])),
         last=(int(value[first + len(shown) - 1]), shown[-1]) if shown else None,
     )
 

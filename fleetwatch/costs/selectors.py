@@ -12,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 from django.db import connection
 
 from fleetwatch.accounts.models import Team
@@ -51,6 +52,7 @@ __all__ = [
     "Bucket",
     "Group",
     "Line",
+    "Look",
     "Machine",
     "Ranked",
     "Scope",
@@ -63,6 +65,7 @@ __all__ = [
     "covered",
     "dollars_over_time",
     "held_by_owner",
+    "look",
     "machine",
     "over_time_by",
     "ranked",
@@ -116,14 +119,39 @@ def breakdown(interval: Interval, group_by: str, *, scope: Scope = EVERYTHING) -
 
     Raises ValueError for another group_by.
     """
-    told = _read_by(interval, group_by, scope)
-    return Breakdown(_groups(told, group_by), summed(columns.everything(told)))
+    return Look(group_by, _read_by(interval, group_by, scope)).breakdown()
 
 
-def _read_by(interval: Interval, group_by: str, scope: Scope) -> Columns:
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One reading of the ledger, from which several figures are told."""
+
+    group_by: str
+    told: Columns
+
+    def breakdown(self) -> Breakdown:
+        """breakdown() of what was read."""
+        return Breakdown(_groups(self.told, self.group_by), summed(columns.everything(self.told)))
+
+    def ranked(self, size: int) -> Ranked:
+        """The first lines of ranked() of what was read."""
+        return _ranked(self.told, self.group_by, size=size)
+
+    def by_node(self, states: Collection[str]) -> list[Group]:
+        """totals_by(node) of the time in these states."""
+        is_in = np.array([cell.state in states for cell in self.told.common], dtype=bool)
+        return _groups(self.told.where(is_in[self.told.row]), "node")
+
+
+def look(interval: Interval, group_by: str) -> Look:
+    """Everything, by groups and by node. Raises ValueError for another group_by."""
+    return Look(group_by, _read_by(interval, group_by, EVERYTHING, "node"))
+
+
+def _read_by(interval: Interval, group_by: str, scope: Scope, *more: str) -> Columns:
     if group_by not in GROUPS:
         raise ValueError(f"can't group by {group_by!r}; there is {', '.join(GROUPS)}")
-    return read(interval, by=(group_by,), scope=scope)
+    return read(interval, by=(group_by, *more), scope=scope)
 
 
 def some_gpus(interval: Interval, ids: Collection[int], *, scope: Scope = EVERYTHING) -> Breakdown:

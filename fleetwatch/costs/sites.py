@@ -15,7 +15,7 @@ from fleetwatch.costs.models import NodePlace, Region
 from fleetwatch.costs.selectors import covered, totals_by
 from fleetwatch.costs.services import LONGEST_NAME
 from fleetwatch.costs.subjects import RateError
-from fleetwatch.costs.totals import EVERYTHING, Scope, Totals
+from fleetwatch.costs.totals import EVERYTHING, Group, Scope, Totals
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import Interval
 
@@ -23,13 +23,17 @@ Stays = defaultdict[str, list[tuple[datetime, str]]]
 MAX_G_PER_KWH, MAX_USD_PER_KWH, MAX_PUE = Decimal(3000), Decimal(100), Decimal(5)
 
 
-def energy(interval: Interval, *, scope: Scope = EVERYTHING) -> Energy:
-    """What the scope drew in covered(interval), each hour at the region that its node was in then and what held there then."""
+def energy(interval: Interval, *, scope: Scope = EVERYTHING, by_node: Sequence[Group] | None = None) -> Energy:
+    """What the scope drew in covered(interval), each hour at the region that its node was in then and what held there then.
+
+    `by_node` is totals_by(node) of both, where it is known already: read again only where something else came to hold meanwhile.
+    """
     whole = covered(interval)
     stays, every = _stays(whole, NodePlace.objects.all()), _by_name(Region.objects.order_by("valid_from"))
     parts = []
-    for piece in _pieces(whole, stays, every):
-        for group in totals_by(piece, "node", scope=scope):
+    pieces = _pieces(whole, stays, every)
+    for piece in pieces:
+        for group in by_node if by_node is not None and len(pieces) == 1 else totals_by(piece, "node", scope=scope):
             site, found = _site_at(_region_at(stays[group.key], piece.start), piece.start, every), group.totals
             parts.append(Drawn(site, found.energy_j, found.energy_ms, found.capacity_ms))
     return energy_of(parts)

@@ -21,7 +21,7 @@ TIERS = ("", "certain", "probable", "potential")
 KINDS = tuple((state, tier, is_busy_only) for state in STATES for tier in TIERS for is_busy_only in (False, True))
 
 NO_JOB = 0  # ids begin with 1
-_LOOSE = 4  # ids that lie so close together are numbered by counting, others by sorting
+_LOOSE = 16  # ids that lie so close together are numbered by counting, others by sorting
 
 
 @dataclass(frozen=True, slots=True)

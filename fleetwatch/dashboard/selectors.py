@@ -11,6 +11,7 @@ import numpy as np
 from django.db.models import Count, Max, Q
 
 from fleetwatch.costs.attribution import into_teams
+from fleetwatch.costs.spans import sums
 from fleetwatch.dashboard import bars, words
 from fleetwatch.dashboard.bars import Ints, Segment, Stretches
 from fleetwatch.inventory.models import GPU, Node
@@ -25,7 +26,8 @@ MIN_SEARCH_CHARACTERS = 2
 
 _STRETCHES = read_statement(Path(__file__).parent / "sql" / "stretches.sql")
 _STATES = {name: place for place, name in enumerate(words.NAMES)}
-_STATE_MS = msgspec.json.Decoder(dict[str, int])
+_STATE_MS = msgspec.json.Decoder(list[dict[str, int]])
+_RUN_BYTES = 16  # of a run in stretches.sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +88,18 @@ def stretches(gpu_ids: Sequence[int], interval: Interval, *, job: Job | None = N
     """
     wanted = {"gpu_ids": list(gpu_ids), "start_ms": interval.start_ms, "end_ms": interval.end_ms, "job_id": job.pk if job else None}
     place = {gpu_id: number for number, gpu_id in enumerate(gpu_ids)}
-    rows: list[tuple[int, ...]] = []
-    for gpu_id, start_ms, end_ms, told in fetched(_STRETCHES, wanted):
-        spent = _STATE_MS.decode(told)
-        run_ms = sum(spent.values())
-        rows += [(place[gpu_id], start_ms, end_ms, _STATES[state], ms, run_ms) for state, ms in spent.items()]
-    return Stretches(*np.array(rows, dtype=np.int64).reshape(-1, 6).T)
+    found = fetched(_STRETCHES, wanted)
+    runs = np.frombuffer(b"".join([packed for _, packed, _ in found]), dtype=">i8").astype(np.int64).reshape(-1, 2)
+    gpu = _ints([place[gpu_id] for gpu_id, packed, _ in found for _ in range(len(packed) // _RUN_BYTES)])
+    spent = [each for _, _, told in found for each in _STATE_MS.decode(told)]
+    # a run has a stretch for each of its states
+    run = np.repeat(np.arange(len(spent)), _ints([len(each) for each in spent]))
+    state, ms = _ints([_STATES[name] for each in spent for name in each]), _ints([ms for each in spent for ms in each.values()])
+    return Stretches(gpu[run], runs[run, 0], runs[run, 1], state, ms, sums(run, ms, len(spent))[run])
+
+
+def _ints(values: list[int]) -> Ints:
+    return np.array(values, dtype=np.int64)
 
 
 def states(gpu_ids: Sequence[int], interval: Interval, count: int, *, job: Job | None = None) -> Ints:

@@ -84,11 +84,11 @@ def parsed(lines: Iterable[Line | Fault], parse: Callable[[int, Mapping[str, str
     found: list[Row] = []
     faults: list[Fault] = []
     for line in lines:
+        if isinstance(line, Fault):
+            faults.append(line)
+            continue
         try:
-            if isinstance(line, Fault):
-                faults.append(line)
-            else:
-                found.append(parse(*line))
+            found.append(parse(*line))
         except FieldError as error:
             faults.append(Fault(line[0], error.field, str(error)))
     return found, faults if faults or found else [Fault(1, "", f"There is no {what} in it.")]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.costs.mapping import Conditions, Gives
 from fleetwatch.costs import mapping_csv
+from fleetwatch.costs.mapping import Conditions, Gives
 from fleetwatch.costs.mapping_csv import COLUMNS, MAX_BYTES, MAX_ROWS, Row
 from fleetwatch.lib.csv_rows import RefusedError, refuse
 

@@ -26,7 +26,6 @@ summed AS MATERIALIZED (
 open_part AS MATERIALIZED (
     SELECT
         node.id AS node_id,
-        calendar.start AS day,
         GREATEST(calendar.start, %(start)s::timestamptz, summed.until) AS start,
         LEAST(calendar."end", %(end)s::timestamptz) AS "end"
     FROM inventory_node AS node
@@ -34,36 +33,42 @@ open_part AS MATERIALIZED (
     LEFT JOIN summed ON summed.node_id = node.id AND summed.start = calendar.start
     WHERE (%(node_ids)s::bigint[] IS NULL OR node.id = ANY(%(node_ids)s::bigint[]))
       AND summed.until IS DISTINCT FROM LEAST(calendar."end", %(end)s::timestamptz)
-),
-part AS (
-    SELECT
-        entry.node_id,
-        open_part.day,
-        width_bucket(entry.start, %(steps)s::timestamptz[]) - 1 AS step,
-        width_bucket(entry.start, %(eras)s::timestamptz[]) AS era,
-        entry.gpu_id,
-        COALESCE(entry.job_id, 0) AS job_id,
-        costs_kind(entry.state, entry.tier, entry.efficiency_source) AS kind,
-        sum(entry.gpu_ms)::bigint AS gpu_ms,
-        sum(entry.energy_j) AS energy_j,
-        COALESCE(sum(entry.gpu_ms) FILTER (WHERE entry.energy_j IS NOT NULL), 0)::bigint AS energy_ms
-    FROM open_part
-    -- OFFSET 0: each part by the index on (node, start); joined freely, few parts may cost a scan of the table
-    CROSS JOIN LATERAL (
-        SELECT *
-        FROM ledger_entry
-        WHERE node_id = open_part.node_id
-          AND start >= open_part.start
-          AND start < open_part."end"
-        OFFSET 0
-    ) AS entry
-    WHERE (%(job_id)s::bigint IS NULL OR entry.job_id = %(job_id)s::bigint)
-      AND (%(gpu_ids)s::bigint[] IS NULL OR entry.gpu_id = ANY(%(gpu_ids)s::bigint[]))
-    GROUP BY 1, 2, 3, 4, 5, 6, 7
 )
-SELECT node_id, step, era, string_agg(costs_span(gpu_id, job_id, kind, gpu_ms, energy_j, energy_ms), ''::bytea) AS spans
-FROM part
-GROUP BY node_id, day, step, era
+SELECT open_part.node_id, told.step, told.era, told.spans
+FROM open_part
+-- each part by itself, by the index on (node, start): joined freely, few parts may cost a scan of the table; and its groups
+-- are few enough to stay in a processor's cache. Words are made a number once per group, and not for each of its entries.
+CROSS JOIN LATERAL (
+    SELECT
+        step,
+        era,
+        string_agg(
+            costs_span(gpu_id, job_id, costs_kind(state, tier, efficiency_source), gpu_ms, energy_j, energy_ms), ''::bytea
+        ) AS spans
+    FROM (
+        SELECT
+            CASE WHEN cardinality(%(steps)s::timestamptz[]) = 0 THEN -1
+                 ELSE width_bucket(entry.start, %(steps)s::timestamptz[]) - 1 END AS step,
+            CASE WHEN cardinality(%(eras)s::timestamptz[]) = 0 THEN 0
+                 ELSE width_bucket(entry.start, %(eras)s::timestamptz[]) END AS era,
+            entry.gpu_id,
+            entry.job_id,
+            entry.state,
+            entry.tier,
+            entry.efficiency_source,
+            sum(entry.gpu_ms)::bigint AS gpu_ms,
+            sum(entry.energy_j) AS energy_j,
+            COALESCE(sum(entry.gpu_ms) FILTER (WHERE entry.energy_j IS NOT NULL), 0)::bigint AS energy_ms
+        FROM ledger_entry AS entry
+        WHERE entry.node_id = open_part.node_id
+          AND entry.start >= open_part.start
+          AND entry.start < open_part."end"
+          AND (%(job_id)s::bigint IS NULL OR entry.job_id = %(job_id)s::bigint)
+          AND (%(gpu_ids)s::bigint[] IS NULL OR entry.gpu_id = ANY(%(gpu_ids)s::bigint[]))
+        GROUP BY 1, 2, 3, 4, 5, 6, 7
+    ) AS part
+    GROUP BY step, era
+) AS told
 UNION ALL
 SELECT
     summed.node_id,

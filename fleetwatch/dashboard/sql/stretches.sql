@@ -1,7 +1,11 @@
--- One row: the part of a run within an hour that overlaps the period, with its GPU time by state, in order of GPU and time.
+-- One row: the parts of a GPU's runs within an hour that overlap the period, in order of time: their beginnings and ends, packed,
+--      and the GPU time by state of each as one JSON list.
 -- In:  gpu_ids; start_ms, end_ms; job_id or NULL = whoever held it.
 -- Again: safe, it only reads.
-SELECT gpu_id, start_ms, end_ms, state_ms::text AS state_ms
+SELECT
+    gpu_id,
+    string_agg(int8send(start_ms) || int8send(end_ms), ''::bytea ORDER BY start_ms) AS spans,
+    '[' || string_agg(state_ms::text, ',' ORDER BY start_ms) || ']' AS state_ms
 FROM ledger_run
 WHERE gpu_id = ANY(%(gpu_ids)s::bigint[])
   -- no part is longer than an hour: the index on (gpu, start) need not be read from the first day on
@@ -9,4 +13,5 @@ WHERE gpu_id = ANY(%(gpu_ids)s::bigint[])
   AND start_ms < %(end_ms)s::bigint
   AND end_ms > %(start_ms)s::bigint
   AND (%(job_id)s::bigint IS NULL OR job_id = %(job_id)s::bigint)
-ORDER BY gpu_id, start_ms
+GROUP BY gpu_id
+ORDER BY gpu_id

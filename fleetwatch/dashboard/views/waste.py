@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.ranking import Rest
-from fleetwatch.costs.selectors import Group, Scope, Totals
+from fleetwatch.costs.selectors import Group, Look, Scope, Totals
 from fleetwatch.costs.sites import energy
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL, with_free
 from fleetwatch.dashboard import selectors
@@ -34,7 +34,7 @@ GROUPS = {
     "cause": "Cause",
 }
 MAX_LINES = 200
-IDLE_OR_STALLED = Scope(states=("idle", "stalled"))  # what is drawn for nothing
+IDLE_OR_STALLED = ("idle", "stalled")  # what is drawn for nothing
 PAYERS = ("team", "project", "cost_centre", "user")  # over whom free capacity can be spread
 SPREAD = {OWN_LINE: "Free apart", PROPORTIONAL: "Free in proportion", EVEN: "Free evenly"}
 
@@ -48,7 +48,8 @@ def waste(request: HttpRequest) -> HttpResponse:
     # `group_by` is what the API calls it
     group_by = request.GET.get("group") or request.GET.get("group_by", "team")
     group_by = group_by if group_by in GROUPS else "team"
-    lines, rest, totals = _lines(period.interval, group_by)
+    seen = None if group_by == "cause" else costs.look(period.interval, group_by)
+    lines, rest, totals = _lines(seen, period.interval)
     way = request.GET.get("free", OWN_LINE)
     way = way if way in SPREAD and group_by in PAYERS else OWN_LINE
     context = {
@@ -65,18 +66,20 @@ def waste(request: HttpRequest) -> HttpResponse:
         "all_with_free": sum(spread.values(), Decimal(0)) if spread else None,
         "totals": totals,
         "progress": progress(period.interval, now=period.now) if group_by == "cause" else None,
-        "energy": energy(period.interval, scope=IDLE_OR_STALLED),
+        "energy": energy(
+            period.interval, scope=Scope(states=IDLE_OR_STALLED), by_node=None if seen is None else seen.by_node(IDLE_OR_STALLED)
+        ),
         "csv_url": f"{reverse('waste_csv')}?{period.timeframe.query}&group={group_by}" if group_by in CSV_GROUPS else "",
     }
     return render(request, "dashboard/waste.html", period.context("waste", **context))
 
 
-def _lines(interval: Interval, group_by: str) -> tuple[list[Group], Rest, Totals]:
-    """All lines, of jobs the first; those that the page leaves off; and the total of everything."""
-    if group_by == "job":
-        jobs = costs.ranked(interval, "job", size=MAX_LINES)
+def _lines(seen: Look | None, interval: Interval) -> tuple[list[Group], Rest, Totals]:
+    """All lines, of jobs the first; those that the page leaves off; and the total of everything. Nothing seen: by cause."""
+    if seen is not None and seen.group_by == "job":
+        jobs = seen.ranked(MAX_LINES)
         return jobs.groups, jobs.after, jobs.totals
-    found = waste_by_cause(interval) if group_by == "cause" else costs.breakdown(interval, group_by)
+    found = waste_by_cause(interval) if seen is None else seen.breakdown()
     left = found.lines[MAX_LINES:]
     return found.lines, Rest(len(left), together([line.totals for line in left])), found.totals
 
