@@ -42,6 +42,13 @@ def with_budget(subject: str, month: Interval, cost_usd: Decimal) -> Shape:
     }
 
 
+def teams(month: Interval) -> set[str]:
+    """The slugs of the teams that have a budget in the month: they get a statement, whatever their GPU time was."""
+    return {
+        slug for slug, limit in budgets.limits(_first(month)).items() if slug != budgets.WHOLE_FLEET and limit.budget.amount is not None
+    }
+
+
 def digest(month: Interval) -> str:
     """Changes with whatever with_budget() says of any team: budgets, their rates of exchange, and while the month runs its forecasts."""
     limits = sorted((slug, limit.budget.pk, limit.usd) for slug, limit in budgets.limits(_first(month)).items())

@@ -16,7 +16,7 @@ from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.spreading import OWN_LINE, spread
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports import beside, choices, contents, corrections, inputs, months, statement
+from fleetwatch.reports import beside, budgeted, choices, contents, corrections, inputs, months, statement
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
 
 FLEET, STATEMENT = "fleet", "statement"
@@ -133,15 +133,15 @@ def _plan(run: MonthRun, now: datetime) -> int:
         return _finish(run, MonthRun.State.DONE, now, note="the ledger has no GPU time in this month, and nothing was paid beside it")
     run.state, run.planned_at, run.inputs, run.free_capacity = MonthRun.State.COMPUTING, now, digest, choices.free_capacity()
     run.save(update_fields=["state", "planned_at", "inputs", "free_capacity"])
-    teams_corrected = {line["team"] for line in corrected} - {statement.NO_JOB}
-    parts = _parts(run, *statement.split(groups), before=costs.totals_by(previous, "team"), corrected=teams_corrected)
+    others = ({line["team"] for line in corrected} - {statement.NO_JOB}) | budgeted.teams(month)
+    parts = _parts(run, *statement.split(groups), before=costs.totals_by(previous, "team"), others=others)
     return len(ReportPart.objects.bulk_create(parts))
 
 
 def _parts(
-    run: MonthRun, teams: dict[str, Decimal], states: dict[str, Decimal], *, before: list[costs.Group], corrected: set[str]
+    run: MonthRun, teams: dict[str, Decimal], states: dict[str, Decimal], *, before: list[costs.Group], others: set[str]
 ) -> list[ReportPart]:
-    """A part per team, also of those that are gone since the period before or were only corrected, and the fleet's."""
+    """A part per team, also of those that are gone since the period before, were only corrected or have but a budget, and the fleet's."""
     teams_before, states_before = statement.split(before)
     nothing = NO_USD if before else None
     shared = None if run.free_capacity == OWN_LINE else spread(teams, states.get("free", NO_USD), run.free_capacity)
@@ -154,7 +154,7 @@ def _parts(
             previous_usd=teams_before.get(slug, nothing),
             free_usd=None if shared is None else shared.free_usd.get(slug, NO_USD),
         )
-        for slug in sorted(teams.keys() | teams_before.keys() | corrected)
+        for slug in sorted(teams.keys() | teams_before.keys() | others)
     ]
     fleet = sum(teams.values(), NO_USD) + sum(states.values(), NO_USD)
     fleet_before = sum(teams_before.values(), NO_USD) + sum(states_before.values(), NO_USD)

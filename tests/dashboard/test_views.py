@@ -9,15 +9,17 @@ import pytest
 from django.core.cache import cache
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from django.utils.html import escape
 
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.models import Rate
 from fleetwatch.dashboard.sums import together
+from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Entry, Run
-from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, to_ms
 from fleetwatch.operations.models import JobRun
-from fleetwatch.telemetry.models import DayMatrix
+from fleetwatch.telemetry.models import DayMatrix, TouchedHour
 from tests.dashboard import factories, fleet
 
 pytestmark = pytest.mark.django_db
@@ -62,6 +64,16 @@ def test_the_overview_says_what_of_the_spend_was_useful(small):
     assert '<span title="$8.000000">$8.00</span>' in page
     assert '<span title="$2.000000">$2.00</span> certain' in page
     assert "100 % observed" in page
+
+
+def test_the_overview_says_that_history_is_still_being_posted(small):
+    node_id, now = GPU.objects.values_list("node_id", flat=True)[0], timezone.now()
+    for hour in (floor_hour(now), floor_hour(now) - timedelta(hours=40)):
+        TouchedHour.objects.create(node_id=node_id, hour=hour)
+
+    assert "1 hour of nodes in this period is not in these figures yet, or not as it came last." in text_of(small.get("/"))
+    TouchedHour.objects.filter(hour__lt=floor_hour(now)).delete()
+    assert "still being posted" not in text_of(small.get("/"))
 
 
 def test_the_longest_idle_is_as_old_as_its_first_part(admin):

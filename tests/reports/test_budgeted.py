@@ -45,6 +45,19 @@ def test_a_statement_says_the_teams_budget_and_what_of_it_went():
     assert [newest(subject).content["budget"] for subject in ("vision", "(none)", "")] == [None] * 3
 
 
+def test_a_team_with_a_budget_and_no_gpu_time_gets_a_statement():
+    a_fleet()
+    a_budget(12, team="quiet")
+    a_budget(None, team="ended")
+
+    computed()
+
+    said = newest("quiet").content
+    assert (said["total"]["cost_usd"], said["lines"]) == ("0.000000", [])
+    assert (said["budget"]["budget_usd"], said["budget"]["spent_usd"], said["budget"]["risk"]) == ("12.000000", "0.000000", "within")
+    assert not Report.objects.filter(subject="ended").exists()
+
+
 @pytest.mark.parametrize(("amount", "risk"), [("9.000001", "within"), ("9", "within"), ("8.999999", "over")])
 def test_a_month_that_is_over_was_within_its_budget_or_not(amount, risk):
     a_fleet()

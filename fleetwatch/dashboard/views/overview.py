@@ -19,7 +19,9 @@ from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis.causes import BY_CODE
 from fleetwatch.diagnosis.selectors import findings, with_jobs
 from fleetwatch.inventory.models import GPU
-from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.ledger.check import waiting_hours
+from fleetwatch.ledger.state_days import SETTLED
+from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour
 
 TOP = 6
 TOP_SAVINGS = 5
@@ -62,6 +64,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "savings": [(line, BY_CODE[line.finding.cause]) for line in with_jobs(open_findings[:TOP_SAVINGS], before=period.interval.end)],
         "savings_total": open_findings.saving(),
         "savings_count": len(open_findings),
+        "unposted": _unposted(period.interval, period.now),
         **_now(period.now),
     }
     return render(request, "dashboard/overview.html", period.context("overview", **context))
@@ -73,6 +76,11 @@ def overview_now(request: HttpRequest) -> HttpResponse:
     """The notice line alone, for htmx."""
     period = read_period(request)
     return render(request, "dashboard/_now.html", period.context("overview", **_now(period.now)))
+
+
+def _unposted(interval: Interval, now: datetime) -> int:
+    """How many of the period's hours of nodes have been over for a while and are in no figure yet, or not as they came last."""
+    return waiting_hours(interval.start, min(interval.end, floor_hour(now - SETTLED)))
 
 
 def _now(now: datetime) -> dict[str, Any]:
