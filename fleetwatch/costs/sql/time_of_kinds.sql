@@ -2,7 +2,7 @@
 --      the cuts (milliseconds since the epoch), of all time, of what a job held and of what nobody saw.
 -- In:  start, end (timestamptz, cuts of the ledger); day_starts, day_ends (the zone's days that the interval touches);
 --      gpu_model_ids (bigint[]: of these models alone) or NULL.
--- Again: safe, it only reads. Hours of summed days are read while those are current, entries elsewhere: as in cells.sql.
+-- Again: safe, it only reads. Hours of summed days are read while those are current, entries elsewhere: as in spans.sql.
 WITH wanted_gpu AS MATERIALIZED (
     SELECT gpu.id AS gpu_id, gpu.node_id, model.name AS gpu_model, alike.stands_for_id
     FROM inventory_gpu AS gpu
@@ -12,9 +12,7 @@ WITH wanted_gpu AS MATERIALIZED (
     WHERE %(gpu_model_ids)s::bigint[] IS NULL
        OR model.id = ANY(%(gpu_model_ids)s::bigint[])
 ),
-calendar AS (
-    SELECT * FROM unnest(%(day_starts)s::timestamptz[], %(day_ends)s::timestamptz[]) AS day (start, "end")
-),
+calendar AS (SELECT * FROM unnest(%(day_starts)s::timestamptz[], %(day_ends)s::timestamptz[]) AS day (start, "end")),
 summed AS MATERIALIZED (
     SELECT current_sum.node_id, current_sum.start, current_sum.until
     FROM costs_current_sum AS current_sum
@@ -112,11 +110,7 @@ hour AS (
     GROUP BY kind.number, part.start
 )
 SELECT
-    kind.gpu_model,
-    kind.pool,
-    kind.node_class,
-    kind.region,
-    kind.usd_per_gpu_hour,
+    kind.gpu_model, kind.pool, kind.node_class, kind.region, kind.usd_per_gpu_hour,
     array_agg((extract(epoch FROM hour.start) * 1000)::bigint ORDER BY hour.start) AS cuts_ms,
     array_agg(hour.capacity_ms ORDER BY hour.start) AS capacity_ms,
     array_agg(hour.held_ms ORDER BY hour.start) AS held_ms,

@@ -17,8 +17,9 @@ from fleetwatch.costs import attribution, mapping, mappings, moves
 from fleetwatch.costs.mapping import Conditions, Gives, MappingError
 from fleetwatch.costs.models import MappingRule
 from fleetwatch.costs.subjects import RateError
-from fleetwatch.dashboard.changes import Asked, RefusedError, read_since
+from fleetwatch.dashboard.asked import Asked, RefusedError
 from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.prices import read_since
 
 MAX_RULES = 200  # shown; the API gives them all
 MAX_MOVES = 50

@@ -12,8 +12,8 @@ from fleetwatch.costs.owned import measured_draw
 from fleetwatch.costs.services import RateError, Subject, set_rate
 from fleetwatch.costs.tco import Component, components, price
 from fleetwatch.dashboard import numbers, owned
-from fleetwatch.dashboard.changes import read_since
 from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.dashboard.prices import read_since
 from fleetwatch.inventory.models import GPUModel
 
 

@@ -22,6 +22,7 @@ from fleetwatch.costs.models import PRICING_CLASSES, ExchangeRate, Rate, Region
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL
 from fleetwatch.costs.subjects import Subject
 from fleetwatch.dashboard import changes
+from fleetwatch.dashboard.asked import Asked, Done, RefusedError
 from fleetwatch.dashboard.install import install_command
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.ingest import selectors as ingest
@@ -68,10 +69,10 @@ def change(request: HttpRequest, action: str) -> HttpResponse:
     """One change. A made secret is in this answer and nowhere else; anything else redirects."""
     if action not in changes.CHANGES:
         raise Http404(action)
-    asked = changes.Asked(request.POST.dict(), cast("User", request.user), read_period(request).now)
+    asked = Asked(request.POST.dict(), cast("User", request.user), read_period(request).now)
     try:
         done = changes.CHANGES[action](asked)
-    except changes.RefusedError as error:
+    except RefusedError as error:
         return _page(request, action=action, errors=error.errors, sent=request.POST, status=422)
     if done.secret:
         return _page(request, action=action, done=done)
@@ -85,7 +86,7 @@ def _page(
     action: str = "",
     errors: Mapping[str, str] | None = None,
     sent: Mapping[str, str] | None = None,
-    done: changes.Done | None = None,
+    done: Done | None = None,
     status: int = 200,
 ) -> HttpResponse:
     period = read_period(request)
