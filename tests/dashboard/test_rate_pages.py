@@ -7,6 +7,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from fleetwatch.costs.models import MappingRule, Rate
 from fleetwatch.costs.rate_csv import MAX_BYTES
+from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger.models import Entry
 from tests.dashboard import factories
 
@@ -56,6 +57,18 @@ def test_a_file_is_shown_in_dollars_and_set_by_the_next_step(admin):
     done = admin.post("/settings/rates/import", {"do": "import", "text": shown.context["text"]}, follow=True)
     assert "1 rates were set; 0 stood already." in text_of(done)
     assert Rate.objects.count() == 2
+
+
+def test_a_rate_of_what_nobody_has_is_doubted_before_it_is_set_and_when(admin):
+    GPUModel.objects.get_or_create(name="H100 SMX")
+    text = "gpu_model,pool,price,valid_from\nH100 SMX,,2,2026-11-01\n,trian,1,2026-11-01\n"
+
+    shown = text_of(admin.post("/settings/rates/import", {"text": text}))
+
+    assert "Line 2: No GPU of the model H100 SMX is known. Line 3: No node of the pool trian is known." in shown
+    assert "Set 2 rates<" in shown
+    done = admin.post("/settings/rate", {"subject": "model:H100 SMX", "usd": "2"}, follow=True)
+    assert "No GPU of the model H100 SMX is known." in text_of(done)
 
 
 def test_a_file_of_mapping_rules_is_shown_by_the_lines_that_it_moves_and_set_by_the_next_step(admin):
