@@ -4,14 +4,13 @@ import multiprocessing
 import os
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
 import django
 from django.core.management.base import BaseCommand, CommandError
-from django.db import connection
 from django.utils import timezone
 
 from fleetwatch.accounts.selectors import zone
@@ -61,44 +60,44 @@ class Command(BaseCommand):
         columns = tuple(name for name in options["columns"].split(",") if name) or None
         past = bulk.Past(Interval(end - options["days"] * DAY, end), options["fine_days"], columns)
         groups = bulk.groups(fleet.nodes(options["gpus"]), options["distinct"])
-        with record_run("demo.fleet") as did:
-            did |= self._tell(groups, past, workers=options["workers"], now=now)
-            did["hours"] = self._post(options["workers"], now)
+        with record_run("demo.fleet") as did, _processes(options["workers"]) as pool:
+            did |= self._tell(pool, groups, past, now)
+            did["hours"] = self._post(pool, options["workers"], now)
             ensure_example_rates(now)
-            did["tiled"] = self._tile(past, options["ledger_days"] - options["days"], workers=options["workers"])
-            did |= self._sum(options["workers"], now)
+            did["tiled"] = self._tile(pool, past, options["ledger_days"] - options["days"])
+            did |= self._sum(pool, now)
         self.stdout.write(" ".join(f"{name}={count}" for name, count in did.items()))
 
-    def _tell(self, groups: list[list[fleet.DemoNode]], past: bulk.Past, *, workers: int, now: datetime) -> dict[str, int]:
+    def _tell(self, pool: Executor, groups: list[list[fleet.DemoNode]], past: bulk.Past, now: datetime) -> dict[str, int]:
         told = bulk.Told()
-        for done, one in enumerate(_in_parallel(workers, [(_tell, (group, past, now)) for group in groups]), 1):
+        for done, one in enumerate(_in_parallel(pool, [(_tell, (group, past, now)) for group in groups]), 1):
             told += one
             if done % max(1, len(groups) // 20) == 0:
                 self._say(f"told groups={done}/{len(groups)} windows={told.windows}")
         return {"nodes": sum(map(len, groups)), "windows": told.windows, "values": told.values}
 
-    def _post(self, workers: int, now: datetime) -> int:
-        hours: int = sum(_in_parallel(workers, [(_post, (now,))] * workers))
+    def _post(self, pool: Executor, workers: int, now: datetime) -> int:
+        hours: int = sum(_in_parallel(pool, [(_post, (now,))] * workers))
         self._say(f"posted hours={hours}")
         return hours
 
-    def _tile(self, past: bulk.Past, days: int, *, workers: int) -> int:
+    def _tile(self, pool: Executor, past: bulk.Past, days: int) -> int:
         posted_day = Interval(past.interval.start, past.interval.start + DAY)
         shifts = tiling.untiled(posted_day, days)
         if not shifts:
             return 0
         written = 0
         with tiling.without_indexes():
-            for start, entries in _in_parallel(workers, [(_tile, (posted_day, shift)) for shift in shifts]):
+            for start, entries in _in_parallel(pool, [(_tile, (posted_day, shift)) for shift in shifts]):
                 written += entries
                 self._say(f"tiled day={start:%Y-%m-%d} entries={entries}")
         tiling.take_for_granted(posted_day, days)
         return written
 
-    def _sum(self, workers: int, now: datetime) -> dict[str, int]:
+    def _sum(self, pool: Executor, now: datetime) -> dict[str, int]:
         """Both kinds of sums of days, side by side."""
         did: dict[str, int] = {}
-        for summed in _in_parallel(workers, [(state_days.refresh, (now, NO_LIMIT)), (sum_days, (now, NO_LIMIT))]):
+        for summed in _in_parallel(pool, [(state_days.refresh, (now, NO_LIMIT)), (sum_days, (now, NO_LIMIT))]):
             did |= summed
             self._say(" ".join(f"{name}={count}" for name, count in summed.items()))
         return did
@@ -119,13 +118,15 @@ def _check(options: dict[str, Any]) -> None:
         raise CommandError("days are tiled in UTC alone: set the organisation's time zone to UTC first")
 
 
-def _in_parallel(workers: int, calls: list[tuple[Any, tuple[Any, ...]]]) -> Iterator[Any]:
-    """Results as they come, each call in one of so many processes with a connection of its own."""
-    connection.close()
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=django.setup) as pool:
-        for future in as_completed([pool.submit(function, *arguments) for function, arguments in calls]):
-            yield future.result()
+def _processes(workers: int) -> Executor:
+    """So many processes, each with a connection of its own that it keeps."""
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=django.setup)
+
+
+def _in_parallel(pool: Executor, calls: list[tuple[Any, tuple[Any, ...]]]) -> Iterator[Any]:
+    """Results as they come."""
+    for future in as_completed([pool.submit(function, *arguments) for function, arguments in calls]):
+        yield future.result()
 
 
 def _tell(group: list[fleet.DemoNode], past: bulk.Past, now: datetime) -> bulk.Told:
@@ -139,7 +140,7 @@ def _tile(posted_day: Interval, shift: int) -> tuple[datetime, int]:
 
 @cache
 def _keep(posted_day: Interval) -> None:
-    """Once in each process, whose calls share a connection."""
+    """Once in each process: its calls share a connection."""
     tiling.keep(posted_day)
 
 
