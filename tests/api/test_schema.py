@@ -54,6 +54,7 @@ def test_every_contract_endpoint_is_described_with_its_answer():
         "/api/v1/budgets",
         "/api/v1/commitments",
         "/api/v1/explain",
+        "/api/v1/explain/figure",
         "/api/v1/findings",
         "/api/v1/findings/{number}",
         "/api/v1/findings/{number}/{action}",
