@@ -4,7 +4,7 @@ from collections import Counter
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Min
 
 from fleetwatch.accounts.selectors import zone
@@ -16,13 +16,14 @@ from fleetwatch.inventory.models import Node
 from fleetwatch.ledger import retention
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval, floor_hour
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import read_statement, wait_for_lock
 
 # an hour that closed this long ago is posted: agents flush each half minute, posting follows within its own minute
 SETTLED = timedelta(minutes=10)
 # late data reopens days as far back as raw columns are kept; older ones change by an operator's hand alone
 RECENT = timedelta(days=40)
 NODE_DAYS_PER_STATEMENT = 200  # of 8 GPUs: some 200,000 entries
+LOCK = "costs.sum_days"  # tasks skip a turn while another has it, commands wait
 
 _SQL = Path(__file__).parent / "sql"
 _UNSUMMED = read_statement(_SQL / "unsummed_days.sql")
@@ -33,8 +34,8 @@ _WRONG_HOURS = read_statement(_SQL / "wrong_hours.sql")
 def sum_days(now: datetime, limit: int, *, since: datetime | None = None) -> dict[str, int]:
     """How many days of nodes were summed (at most `limit`, the newest first).
 
-    Looks from `since` on; None: from the first entry. Safe twice and beside posting: a day
-    whose entries change meanwhile is found again. Two runs at once are fenced by the caller.
+    Looks from `since` on; None: from the first entry. Safe twice, beside another run and beside
+    posting: a day whose entries change meanwhile is found again.
     """
     did = {"days": 0}
     interval = _since(since, until=floor_hour(now - SETTLED))
@@ -106,7 +107,10 @@ def _unsummed(interval: Interval, limit: int) -> list[tuple[int, datetime, datet
         return list(cursor.fetchall())
 
 
+@transaction.atomic
 def _sum(found: list[tuple[int, datetime, datetime]]) -> None:
+    # two that replace the hours of one day at once would both leave theirs
+    wait_for_lock(LOCK)
     node_ids, starts, untils = zip(*found, strict=True)
     with connection.cursor() as cursor:
         cursor.execute(_SUM, {"node_ids": list(node_ids), "starts": list(starts), "untils": list(untils)})

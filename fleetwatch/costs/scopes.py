@@ -17,7 +17,7 @@ Limits = dict[str, Any]  # by NAMES; None = all
 
 
 def limits_of(scope: Scope) -> Limits:
-    """What is looked at."""
+    """What is looked at: what all of the scope says holds for. What no job held is of no user, team or job that is named beside it."""
     limits: Limits = dict.fromkeys(NAMES)
     limits |= {"states": None if scope.states is None else list(scope.states), "is_allocated": scope.is_allocated}
     if scope.node is not None:
@@ -26,17 +26,17 @@ def limits_of(scope: Scope) -> Limits:
         limits["gpu_ids"] = with_instances([_id(GPU, uuid=scope.gpu)])
     if scope.gpu_model is not None:
         limits |= {"has_gpu_model": False} if scope.gpu_model == NOBODY else {"gpu_model_id": _id(GPUModel, name=scope.gpu_model)}
-    if scope.user is not None:
+    if scope.user:
         limits["user_name"] = "" if scope.user == NOBODY else scope.user
-    if scope.job is not None:
+    if scope.job:
         limits["job_id"] = _id(Job, key=scope.job)
-    if scope.team is not None:
+    if scope.team:
         limits |= _without("has_team", scope.team, False) or {"team_id": _id(Team, slug=scope.team)}
     for field, name in (("project", scope.project), ("cost_centre", scope.cost_centre)):
-        if name is not None:
+        if name:
             limits |= _without(field, name, "") or {field: name}
     if UNALLOCATED in (scope.job, scope.user, scope.team, scope.project, scope.cost_centre):
-        limits |= dict.fromkeys(("job_id", "user_name", "team_id", "project", "cost_centre")) | {"is_allocated": False}
+        limits |= {"job_id": _NO_ROW} if scope.is_allocated else {"is_allocated": False}
     return limits
 
 

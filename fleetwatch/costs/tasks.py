@@ -24,14 +24,14 @@ def note_places() -> None:
 
 @shared_task(ignore_result=True)
 def sum_recent_days() -> None:
-    with advisory_lock("costs.sum_days") as held, record_run("costs.sum_recent_days") as did:
+    with advisory_lock(day_sums.LOCK) as held, record_run("costs.sum_recent_days") as did:
         now = timezone.now()
         did.update(day_sums.sum_days(now, MAX_NODE_DAYS, since=now - day_sums.RECENT) if held else {})
 
 
 @shared_task(ignore_result=True)
 def sum_all_days() -> None:
-    with advisory_lock("costs.sum_days") as held, record_run("costs.sum_all_days") as did:
+    with advisory_lock(day_sums.LOCK) as held, record_run("costs.sum_all_days") as did:
         did.update(day_sums.refresh(timezone.now(), MAX_NODE_DAYS) if held else {})
 
 

@@ -19,7 +19,7 @@ from fleetwatch.costs import cuts
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.selectors import Breakdown
-from fleetwatch.costs.totals import EVERYTHING, UNALLOCATED, Group, Scope
+from fleetwatch.costs.totals import EVERYTHING, Group, Scope
 from fleetwatch.diagnosis import columns, taken
 from fleetwatch.diagnosis.caused import WASTE, Caused, Saving, nothing, rest, total
 from fleetwatch.diagnosis.causes import title
@@ -31,7 +31,7 @@ from fleetwatch.diagnosis.verdicts import NUMBER, UNDETERMINED
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.rows import fetched
-from fleetwatch.lib.sql import read_statement
+from fleetwatch.lib.sql import one_view, read_statement
 
 # What a diagnosis explains: the sum over causes is idle + stalled + underused (docs/ledger.md, invariant 7).
 CAUSED_STATES = ("idle", "stalled", "underused")
@@ -72,12 +72,11 @@ def waste_by_cause(interval: Interval, *, scope: Scope = EVERYTHING) -> Breakdow
 
     What was not diagnosed, or whose ledger changed since, is in the line "undetermined".
     """
-    whole = costs.totals(interval, scope=_caused_states(scope))
-    if UNALLOCATED in (scope.job, scope.user, scope.team, scope.project, scope.cost_centre):
-        found = []
-    else:
-        told = taken.read(interval, scope=scope, is_current=True)
-        found = [one for one in columns.lines(told, by_job=False).caused() if one.wasted_ms]
+    period = costs.covered(interval)
+    with one_view():  # a cause is never told of time that the whole does not have yet
+        whole = costs.totals(period, scope=_caused_states(scope))
+        told = taken.read(period, scope=scope, is_current=True)
+    found = [one for one in columns.lines(told, by_job=False).caused() if one.wasted_ms]
     groups = [Group(one.cause, title(one.cause), one.totals) for one in found if one.cause != UNDETERMINED]
     left = rest(whole, [group.totals for group in groups])
     if left.capacity_ms:

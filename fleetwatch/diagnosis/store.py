@@ -112,8 +112,9 @@ def replace(told: Mapping[int, Hours], start_ms: int, end_ms: int) -> set[int]:
     if gone:
         CauseEntry.objects.filter(pk__in=gone).delete()
     copy_rows("diagnosis_causeentry", ("node_id", *COLUMNS), fresh)
-    # every such day of every such node: a day too many is only summed again
-    touched = DiagnosedDay.objects.filter(node_id__in={node for node, _ in days}, day__in={day for _, day in days}, is_summed=True)
+    # every such day of every such node: a day too many is only summed again. Those that are not summed too: who
+    # would sum one now (sums.py) passes it by, or was before us, and then without these rows
+    touched = DiagnosedDay.objects.filter(node_id__in={node for node, _ in days}, day__in={day for _, day in days})
     touched.update(is_summed=False)
     return changed
 

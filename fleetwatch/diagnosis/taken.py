@@ -25,8 +25,6 @@ from fleetwatch.lib.sql import one_view, read_statement
 
 _CAUSED = read_statement(Path(__file__).parent / "sql" / "caused.sql")
 _DAY = timedelta(days=1)
-# of a cause's time a job holds all, and its states are what it was diagnosed for
-_ALL_OF_THEM = dict.fromkeys(("is_allocated", "states"))
 
 
 def read(
@@ -41,7 +39,7 @@ def read(
 
     `is_current`: of hours whose ledger is still the one that was diagnosed.
     """
-    limits = limits_of(scope) | _ALL_OF_THEM
+    limits = _limits(scope)
     asked = {name for name, limit in limits.items() if limit is not None}
     whole = cuts.outward(interval, zone())
     with one_view():
@@ -61,6 +59,12 @@ def of_day(day: date, *, with_sums: bool) -> Spans:
     """All causes of a UTC day; without sums from entries alone."""
     start = datetime(day.year, day.month, day.day, tzinfo=UTC)
     return _spans(eras(Interval(start, start + _DAY), set()), with_sums=with_sums)
+
+
+def _limits(scope: Scope) -> Limits:
+    """What is looked at: of a cause's time a job holds all, and its states are what it was diagnosed for."""
+    limits = limits_of(scope)
+    return limits | dict.fromkeys(("states", "is_allocated") if limits["is_allocated"] else ("states",))
 
 
 def _spans(

@@ -1,16 +1,19 @@
 """Sums of days answer what entries answer, and only while they are as new."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from threading import Event
 
 import pytest
 from django.core.management import call_command
-from django.db import connection
+from django.db import connection, transaction
 
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs import selectors
 from fleetwatch.costs.day_sums import refresh, sum_days, wrong_sums
-from fleetwatch.costs.models import SummedDay
+from fleetwatch.costs.models import DayHours, SummedDay
 from fleetwatch.costs.selectors import Scope, dollars_over_time, totals, totals_by
 from fleetwatch.costs.spans import KINDS, STATES, TIERS, spans
 from fleetwatch.inventory.models import GPUModel
@@ -263,3 +266,28 @@ def test_settle_sums_what_is_posted():
     call_command("settle")
 
     assert SummedDay.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_day_summed_by_two_at_once_has_its_hours_once():
+    organisation()
+    counted(a_gpu(), "useful", HOUR_MS, start=MONDAY)
+    first_is_there, second_is_over = Event(), Event()
+
+    def first():
+        with closing(connection), transaction.atomic():
+            sum_days(LATER, 100)
+            first_is_there.set()
+            second_is_over.wait(1)  # it waits for us, so this is a while
+
+    def second():
+        with closing(connection):
+            first_is_there.wait(60)
+            sum_days(LATER, 100)
+            second_is_over.set()
+
+    with ThreadPoolExecutor(2) as workers:
+        for one in [workers.submit(first), workers.submit(second)]:
+            one.result()
+
+    assert [hours.capacity_ms for hours in DayHours.objects.all()] == [[HOUR_MS]]

@@ -218,6 +218,17 @@ def test_every_line_can_be_opened(group_by):
         assert totals(DAY, scope=Scope(**{group_by: line.key})) == line.totals
 
 
+@pytest.mark.parametrize("also", [{"team": "nlp"}, {"user": "ann"}, {"job": "slurm/della/1"}, {"team": "(none)"}, {"is_allocated": True}])
+def test_what_no_job_held_is_nobody_elses(also):
+    gpu = a_gpu()
+    an_entry(gpu, job=a_job(key="slurm/della/1"))
+    an_entry(gpu, "free")
+
+    empty = next(name for name in ("user", "job") if name not in also)
+    assert totals(DAY, scope=Scope(**{empty: ""})).capacity_ms == HOUR_MS
+    assert totals(DAY, scope=Scope(**{empty: ""}, **also)).capacity_ms == 0
+
+
 def test_a_name_that_nothing_bears_finds_nothing():
     an_entry(a_gpu())
 

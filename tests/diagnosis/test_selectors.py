@@ -1,17 +1,25 @@
 """Findings by dollars and waste by cause, from rows of causes whose sums were worked out by hand."""
 
-from datetime import timedelta
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import datetime, timedelta
 from decimal import Decimal
+from threading import Event
 
 import pytest
+from django.db import connection, transaction
 
 from fleetwatch.accounts.models import Team, User
+from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs.totals import Scope
 from fleetwatch.dashboard.pages import page_of
-from fleetwatch.diagnosis import check, recurring, selectors, sums
+from fleetwatch.diagnosis import check, recurring, selectors, store, sums
 from fleetwatch.diagnosis.caused import Saving
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
+from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
+from tests.costs.factories import an_entry
 from tests.diagnosis.told import DAY, NOW, cause, diagnosed, finding, gpu, job, rate
 
 pytestmark = pytest.mark.django_db
@@ -223,3 +231,65 @@ def test_dollars_are_divided_once():
     finding()
 
     assert found()[0].caused.wasted_usd == Decimal("1.000001")
+
+
+def an_idle_hour(on: GPU, of: Job, start: datetime) -> store.Row:
+    return (on.pk, start, of.pk, "idle_held", 3, (), 0b111111111111, HOUR_MS, HOUR_MS, 0, 0, 0, 0, 0, HOUR_MS)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_day_that_is_summed_while_its_causes_are_written_loses_none():
+    start = NOW - 2 * DAY
+    diagnosed(start)
+    finding()
+    row = an_idle_hour(gpu(), job(), start)
+    is_written, is_summed = Event(), Event()
+
+    def write():
+        with closing(connection), transaction.atomic():
+            store.replace({gpu().node_id: {to_ms(start): [row]}}, to_ms(start), to_ms(start) + HOUR_MS)
+            is_written.set()
+            is_summed.wait(60)
+
+    def sum_up():
+        with closing(connection):
+            is_written.wait(60)
+            sums.sum_days(NOW, 100)
+            is_summed.set()
+
+    with ThreadPoolExecutor(2) as workers:
+        for one in [workers.submit(write), workers.submit(sum_up)]:
+            one.result()
+
+    assert [line.caused.held_ms for line in found()] == [HOUR_MS]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_waste_by_cause_is_of_one_moment(monkeypatch):
+    start, on, of = NOW - 2 * DAY, gpu(), job()
+    diagnosed(start)
+    organisation()
+
+    def post():
+        with closing(connection):
+            an_entry(on, "idle", job=of, start=start, tier="certain")
+            cause(of=of, on=on, start=start)
+
+    def read(*args, **options):
+        with ThreadPoolExecutor(1) as another:
+            another.submit(post).result()
+        return told(*args, **options)
+
+    told = selectors.taken.read
+    monkeypatch.setattr(selectors.taken, "read", read)
+
+    assert (selectors.waste_by_cause(WEEK).lines, selectors.waste_by_cause(WEEK).totals.capacity_ms) == ([], HOUR_MS)
+
+
+def test_of_what_no_job_held_there_is_no_finding():
+    rate()
+    cause()
+    finding()
+
+    assert (found(scope=Scope(user="")), found(scope=Scope(job="", is_allocated=True))) == ([], [])
+    assert len(found(scope=Scope(is_allocated=True))) == 1
