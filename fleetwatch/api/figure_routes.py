@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
 
@@ -76,15 +77,15 @@ def figure(
         "usd": float(usd(told.totals.cost_usd)),
         "gpu_ms": told.totals.capacity_ms,
         "unpriced_ms": told.totals.unpriced_ms,
-        "terms": _terms(told.terms),
+        "terms": _terms(told.terms, usd(told.totals.cost_usd)),
         "parts_by": told.parts_by,
         "parts": [shape | {"key": group.key, "label": group.label, "explain": further.address(group.key)} for group, shape in rows],
         "next_cursor": wanted.following(paging.limit, more=told.parts.after.groups > 0),
     }
 
 
-def _terms(told: Sequence[Term]) -> list[Answer]:
-    dollars = iter(lines([term.usd for term in told if term.usd is not None]))
+def _terms(told: Sequence[Term], total: Decimal) -> list[Answer]:
+    dollars = iter(lines([term.usd for term in told if term.usd is not None], total=total))
     return [
         {
             "state": term.state,

@@ -1,5 +1,6 @@
 """What a figure is made of: GPU time in a state under one rate, and the jobs or GPUs that had it. Pure."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -9,6 +10,8 @@ from fleetwatch.costs.cells import Cell
 from fleetwatch.costs.ranking import Ranked
 from fleetwatch.costs.totals import Totals
 from fleetwatch.ledger.policy import STATES
+
+_Key = tuple[str, str, Decimal | None, bool]  # of a term: all of it but its time
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +38,13 @@ class Traced:
 
 def terms(cells: Iterable[Cell]) -> list[Term]:
     """The terms of cells state by state in the ledger's order, of one state the dearest first."""
-    return sorted(map(_term, cells), key=lambda term: (STATES.index(term.state), -(term.usd or 0), -term.gpu_ms, term.tier))
+    sums: dict[_Key, int] = defaultdict(int)
+    for cell in cells:
+        sums[cell.state, cell.tier, cell.usd_per_gpu_hour, bool(cell.is_example)] += cell.gpu_ms
+    told = [_term(key, gpu_ms) for key, gpu_ms in sums.items()]
+    return sorted(told, key=lambda term: (STATES.index(term.state), -(term.usd or 0), -term.gpu_ms, term.tier))
 
 
-def _term(cell: Cell) -> Term:
-    rate = cell.usd_per_gpu_hour
-    usd = None if rate is None else pricing.cost_usd([(cell.gpu_ms, rate)])
-    return Term(cell.state, cell.tier, rate, bool(cell.is_example), cell.gpu_ms, usd)
+def _term(key: _Key, gpu_ms: int) -> Term:
+    _, _, rate, _ = key
+    return Term(*key, gpu_ms, None if rate is None else pricing.cost_usd([(gpu_ms, rate)]))

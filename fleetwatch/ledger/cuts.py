@@ -18,3 +18,9 @@ def edges(start_ms: int, end_ms: int, zone: ZoneInfo) -> Ints:
             midnights.append(midnight)
         day += timedelta(days=1)
     return np.union1d(np.arange(start_ms, end_ms + 1, HOUR_MS, dtype=np.int64), np.array(midnights, dtype=np.int64))
+
+
+def cut_of(at_ms: int, zone: ZoneInfo) -> int:
+    """Where the cut began that holds the moment."""
+    hour_ms = at_ms // HOUR_MS * HOUR_MS
+    return int(max(edge for edge in edges(hour_ms, hour_ms + HOUR_MS, zone) if edge <= at_ms))

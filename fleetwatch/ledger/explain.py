@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 import numpy as np
 from django.db.models import Q
 
+from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import GPU
-from fleetwatch.ledger import activity, plan, quiet, reading, states
+from fleetwatch.ledger import activity, cuts, plan, quiet, reading, states
 from fleetwatch.ledger.facts import COLUMNS, Windows
 from fleetwatch.ledger.labels import Label, told
 from fleetwatch.ledger.models import Adjustment, Entry
@@ -57,11 +58,12 @@ class Stretch:
 
 
 def rows(gpu: GPU, interval: Interval, *, job_id: int | None = None, state: str | None = None) -> list[Entry | Adjustment]:
-    """The entries and adjustments of the GPU and its instances in the hours that the interval touches, by time and state."""
+    """The entries and adjustments of the GPU and its instances in the cuts that the interval touches, by time and state."""
     found: list[Entry | Adjustment] = []
+    start = from_ms(cuts.cut_of(interval.start_ms, zone()))
     for model in (Entry, Adjustment):
         told = model._default_manager.select_related("gpu", "job", "policy").filter(
-            gpu_id__in=_family(gpu), start__gte=floor_hour(interval.start), start__lt=interval.end
+            gpu_id__in=_family(gpu), start__gte=start, start__lt=interval.end
         )
         told = told if job_id is None else told.filter(_held_by(job_id))
         found += told if state is None else told.filter(state=state)

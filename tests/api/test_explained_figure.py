@@ -1,15 +1,19 @@
 """What a figure is made of: the API's explain of any figure, down to the windows."""
 
+from datetime import timedelta
+from decimal import Decimal
+
 import pytest
 import time_machine
 from django.test import Client
 
+from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.models import Rate
 from fleetwatch.costs.totals import Scope
 from fleetwatch.inventory.models import GPU
-from fleetwatch.lib.intervals import HOUR_MS, Interval
-from tests.costs.factories import a_rate
+from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
+from tests.costs.factories import a_gpu, a_rate, an_entry
 from tests.ledger.fleet import BUSY, MINUTE, NOW, QUIET, T0, Sender, a_job, held, hour, post
 
 pytestmark = pytest.mark.django_db
@@ -111,3 +115,42 @@ def test_a_name_that_nothing_bears_is_an_empty_figure(api, fleet):
 
 def test_a_stranger_gets_401(fleet):
     assert Client().get(f"/api/v1/explain/figure?{PERIOD}").status_code == 401
+
+
+def test_one_state_and_rate_is_one_term_whoever_has_the_rate():
+    for model in ("H100 SXM", "H200"):
+        an_entry(on := a_gpu(model=model), start=hour(0), gpu_ms=MINUTE, efficiency_source="none" if model == "H200" else "sensors")
+        a_rate("3.60", gpu=on, valid_from=hour(-len(model)))
+
+    [term] = costs.traced(Interval(hour(0), hour(1)), size=1).terms
+
+    assert (term.gpu_ms, term.usd) == (2 * MINUTE, Decimal("0.12"))
+
+
+def test_terms_sum_to_the_figure_where_it_lies_between_two_micro_dollars(api):
+    """9 ms at a dollar an hour are 2.5 micro-dollars: 2, as even ones are; the three terms are a hair more than that."""
+    for state, gpu_ms in (("useful", 1), ("idle", 6), ("free", 2)):
+        an_entry(on := a_gpu(), state, gpu_ms, start=hour(0))
+    a_rate("1.00", gpu=on)
+
+    told = api.get(f"/api/v1/explain/figure?{PERIOD}").json()
+
+    assert told["usd"] == 2e-6
+    assert sum(Decimal(repr(term["usd"])) for term in told["terms"]) == Decimal("0.000002")
+
+
+def test_where_midnight_is_at_half_past_a_day_is_explained_from_there_on(api):
+    here = organisation()
+    here.time_zone = "Asia/Kolkata"
+    here.save()
+    before, after = hour(12), hour(12) + timedelta(minutes=30)  # 18:00 UTC, and midnight
+    on = a_gpu()
+    for start in (before, after):
+        an_entry(on, start=start, gpu_ms=30 * MINUTE)
+    a_rate("2.00", gpu=on)
+    period = f"from={to_ms(after)}&to={to_ms(hour(13))}"
+
+    figure = api.get(f"/api/v1/explain/figure?{period}&job=").json()
+    of_gpu = api.get(figure["parts"][0]["explain"]).json()
+
+    assert (figure["usd"], of_gpu["usd"], len(of_gpu["entries"])) == (1, 1, 1)
