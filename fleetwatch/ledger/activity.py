@@ -39,7 +39,7 @@ CONTEXT_KINDS = ("", "cold", "held")
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """One value per window. Where `unseen` is not 0 the rest but `hold` and `context` means nothing."""
+    """One value per window. Where `unseen` is not 0 the rest but `context` means nothing."""
 
     fraction: Floats  # as the first signal told it, NaN unread
     peak: Floats
@@ -59,8 +59,6 @@ class Activity:
     efficiency_source: Codes
     spin_unresolved: Mask
     context: Codes
-    hold_scheduled: Codes  # what holds it, where a scheduler says that nobody was given it
-    hold_bare: Codes  # the same on a bare host
 
 
 def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -> Activity:
@@ -73,12 +71,11 @@ def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -
     contradicted = _contradicted(windows, power_ratio, policy) & ~phantom
     quiet = phantom | ((peak <= policy.quiet_max) & ~contradicted)
     spinning, unresolved = _spinning(windows, power_ratio, policy)
-    active = np.where(quiet, 0.0, np.where(fraction >= policy.active_full, 1.0, np.nan_to_num(fraction)))
+    active = np.where(quiet | np.isnan(fraction), 0.0, np.where(fraction >= policy.active_full, 1.0, fraction))
     active = np.clip(active, 0.0, 1.0)
     spinning = np.minimum(spinning, active)
     working = np.maximum(active - spinning, 0.0)
     efficiency, source = _efficiency(windows, working, idle_w=idle_w, limit_w=limit_w, policy=policy)
-    holds = _holds(windows, policy)
     return Activity(
         fraction=fraction,
         peak=peak,
@@ -98,8 +95,6 @@ def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -
         efficiency_source=source,
         spin_unresolved=unresolved & (active > 0),
         context=_context(windows, policy),
-        hold_scheduled=holds[0],
-        hold_bare=holds[1],
     )
 
 
@@ -166,16 +161,17 @@ def _first_read(windows: Windows, choices: tuple[tuple[str, int], ...]) -> tuple
     """Of each window the first of the columns that was read, and its signal; NaN and 0 where none was."""
     count = len(windows.gpu_id)
     value, signal = np.full(count, np.nan), np.zeros(count, dtype=np.int8)
-    open_rows = np.arange(count)
+    is_open = np.ones(count, dtype=bool)
     for name, code in choices:
-        if name not in windows.columns or len(open_rows) == 0:
+        if name not in windows.columns:
             continue
-        told = windows.columns[name][open_rows]
-        is_read = ~np.isnan(told)
-        rows = open_rows[is_read]
-        value[rows] = 1.0 - told[is_read] if name == ZERO_FRACTION else told[is_read]
-        signal[rows] = code
-        open_rows = open_rows[~is_read]
+        told = 1.0 - windows.columns[name] if name == ZERO_FRACTION else windows.columns[name]
+        is_new = is_open & ~np.isnan(told)
+        value = told if is_new.all() else np.where(is_new, told, value)
+        signal[is_new] = code
+        is_open &= ~is_new
+        if not is_open.any():
+            break
     return value, signal
 
 
@@ -241,13 +237,13 @@ def _context(windows: Windows, policy: Policy) -> Codes:
     return np.select([is_held, is_cold], [HELD, COLD], CONTEXT_UNKNOWN).astype(np.int8)
 
 
-def _holds(windows: Windows, policy: Policy) -> tuple[Codes, Codes]:
-    """What holds a GPU that nobody was given: where a scheduler answers, and on a bare host.
+def holds(windows: Windows, row: Ints, policy: Policy) -> tuple[Codes, Codes]:
+    """What holds a GPU that nobody was given, by its window (row): where a scheduler answers, and on a bare host.
 
     On a bare host a live process is somebody's work that no allocation names: unknown.
     """
-    processes, memory = column(windows, "process_count"), column(windows, "memory_used_bytes")
-    told = column(windows, "live_process_count")
+    processes, memory = column(windows, "process_count")[row], column(windows, "memory_used_bytes")[row]
+    told = column(windows, "live_process_count")[row]
     live = np.where(np.isnan(told), processes, told)
     has_dead = (processes > 0) & (live == 0)
     has_memory = memory > policy.phantom_memory_bytes

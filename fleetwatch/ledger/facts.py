@@ -1,7 +1,8 @@
 """What is judged: windows as columns, who held which GPU, what is known of the GPUs. Pure values."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -144,6 +145,35 @@ class Entry:
     energy_j: float | None
 
 
+# state, kind, reason, signal, efficiency source, tier
+Words = tuple[str, str, str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Entries as columns, one value per entry; `job_id` is NOBODY and `energy_j` NaN where it is None, `words` a position in `told`."""
+
+    gpu_id: Ints
+    cut_ms: Ints
+    job_id: Ints
+    words: Ints
+    gpu_ms: Ints
+    energy_j: Floats
+    told: Sequence[Words]
+
+    def rows(self) -> list[Entry]:
+        """Each on its own."""
+        jobs = [None if job_id == NOBODY else job_id for job_id in self.job_id.tolist()]
+        joules = [None if math.isnan(energy_j) else energy_j for energy_j in self.energy_j.tolist()]
+        told = [self.told[words] for words in self.words.tolist()]
+        columns = (self.gpu_id.tolist(), self.cut_ms.tolist(), jobs, *zip(*told, strict=True), self.gpu_ms.tolist(), joules)
+        return [Entry(*row) for row in zip(*columns, strict=True)] if told else []
+
+
+_NONE = np.zeros(0, dtype=np.int64)
+NO_ENTRIES = Entries(_NONE, _NONE, _NONE, _NONE, _NONE, np.zeros(0), ())
+
+
 @dataclass(frozen=True, slots=True)
 class RunParts:
     """Parts of runs, each within one cut: one value per part; those of one GPU and holder in order of time.
@@ -191,9 +221,14 @@ class RunParts:
 class Judgement:
     """What the ledger says of one node's GPUs in the cuts that were asked for."""
 
-    entries: list[Entry]
+    table: Entries
     parts: RunParts
-    cells: dict[str, Ints] = field(default_factory=dict)  # rows of cell_states; empty: not asked for
+    cells: dict[str, Ints]  # rows of cell_states
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The entries, each on its own: slow for many."""
+        return self.table.rows()
 
 
 def column(windows: Windows, name: str) -> Floats:

@@ -75,10 +75,10 @@ def _append(
 ) -> None:
     """Writes what was judged beside what is there: adjustments where closed, entries elsewhere, parts of runs in any case."""
     start, end = span
-    entries = store.entry_rows(judged, policy_id, within=(max(start, closed_ms), end))
+    entries = store.entry_lines(judged, policy_id, within=(max(start, closed_ms), end))
     booked = store.entry_rows(judged, policy_id, within=(start, max(start, min(end, closed_ms))))
     parts = store.run_lines(judged, within=span)
-    store.append(node_id, store.entry_lines(entries), parts)
+    store.append(node_id, entries, parts)
     adjustments.write(node_id, (row for rows in booked.values() for row in rows), booked_at=booked_at)
     did["changed"] += len(parts)
     did["runs"] += sum(map(len, parts.values()))

@@ -91,8 +91,13 @@ def _bases(lanes: Lanes, found: QuietRuns) -> np.ndarray:
 def _split(acts: Activity, row: Ints, total: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     """Useful, underused, spinning and inactive in whole milliseconds of each total."""
     spinning, working, efficiency = acts.spinning[row], acts.working[row], acts.efficiency[row]
-    useful = working * efficiency
-    weights: Floats = np.stack([useful, working - useful, spinning, np.maximum(1.0 - spinning - working, 0.0)])
+    weights: Floats = np.empty((4, len(row)))
+    useful, underused, _, inactive = weights
+    np.multiply(working, efficiency, out=useful)
+    np.subtract(working, useful, out=underused)
+    weights[2] = spinning
+    np.subtract(1.0 - spinning, working, out=inactive)
+    np.maximum(inactive, 0.0, out=inactive)
     parts = largest_remainder(total, weights.T)
     return parts[:, 0], parts[:, 1], parts[:, 2], parts[:, 3]
 

@@ -1,14 +1,12 @@
 """The time that nobody holds: unavailable, unobserved, orphaned or free. Pure numpy."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fleetwatch.ledger import activity, timeline
-from fleetwatch.ledger.activity import Activity
 from fleetwatch.ledger.atoms import UNSEEN_MASK, Atoms, Said
-from fleetwatch.ledger.facts import Ints, Mask, SourceReport
+from fleetwatch.ledger.facts import Ints, Mask, Question
 from fleetwatch.ledger.labels import FREE, HOLDER, NUMBER, UNSEEN, Kinds, numbers
 
 _UNSEEN = numbers(UNSEEN[:1] + UNSEEN)  # by why a window says nothing, from 1 on
@@ -24,42 +22,42 @@ class Nobody:
     label: Kinds  # number of the label; means nothing where it is not its own
 
 
-def judge(atoms: Atoms, said: Said, acts: Activity, sources: Sequence[SourceReport]) -> Nobody:
+def judge(question: Question, atoms: Atoms, said: Said) -> Nobody:
     """What nobody holds, and what it is."""
     has_rest = atoms.rest_ms > 0
     near = has_rest.copy()
     near[1:] |= has_rest[:-1]
     near[:-1] |= has_rest[1:]
     atom = np.flatnonzero(near)
-    label = _labels(atoms, said, acts, sources, atom)
+    label = _labels(question, atoms, said, atom)
     label[atoms.rest_is_free[atom]] = NUMBER[FREE]
     if atoms.down is not None:
         label = np.where(atoms.down[atom] >= 0, atoms.down[atom], label)
     return Nobody(atom, has_rest[atom], label)
 
 
-def _labels(atoms: Atoms, said: Said, acts: Activity, sources: Sequence[SourceReport], atom: Ints) -> Kinds:
+def _labels(question: Question, atoms: Atoms, said: Said, atom: Ints) -> Kinds:
     row = atoms.row[atom]
     unseen = said.word[row] & np.uint16(UNSEEN_MASK)
     label: Kinds = _UNSEEN[unseen]
     seen = np.flatnonzero(unseen == 0)
     if len(seen):
-        label[seen] = _HOLDER[_held_by(atoms, acts, sources, atom=atom[seen], row=row[seen])]
+        label[seen] = _HOLDER[_held_by(question, atoms, atom=atom[seen], row=row[seen])]
     return label
 
 
-def _held_by(atoms: Atoms, acts: Activity, sources: Sequence[SourceReport], *, atom: Ints, row: Ints) -> Ints:
+def _held_by(question: Question, atoms: Atoms, *, atom: Ints, row: Ints) -> Ints:
     """What holds it, of atoms whose windows speak."""
-    answered, unknown = timeline.scheduler_status(sources)
+    answered, unknown = timeline.scheduler_status(question.sources)
     start_ms = atoms.start_ms[atom]
     is_answered, is_silent = timeline.is_within(start_ms, answered), timeline.is_within(start_ms, unknown)
     # windows that a holder's time shares saw the holder's process, not an orphan
     is_held = atoms.held > 0
-    is_explained = np.zeros(len(acts.unseen) + 1, dtype=bool)  # one more, for no window (-1)
+    is_explained = np.zeros(len(question.windows.gpu_id) + 1, dtype=bool)  # one more, for no window (-1)
     is_explained[atoms.row[is_held]] = True
-    scheduled = acts.hold_scheduled[row]
+    scheduled, bare = activity.holds(question.windows, row, question.policy)
     scheduled = np.where(is_explained[row] & (scheduled != activity.UNKNOWN), activity.NOTHING, scheduled)
-    hold = np.where(is_silent, activity.UNKNOWN, np.where(is_answered, scheduled, acts.hold_bare[row]))
+    hold = np.where(is_silent, activity.UNKNOWN, np.where(is_answered, scheduled, bare))
     # what granted shares leave of a held GPU is free, but where nobody knows whom else it was given to
     return np.where(is_held[atom] & (hold != activity.UNKNOWN), activity.NOTHING, hold)
 

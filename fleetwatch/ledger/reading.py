@@ -36,7 +36,7 @@ def capacities(node: Node) -> list[Capacity]:
     """
     if node.last_ms is None:
         return []
-    gpus = list(GPU.objects.filter(node=node).select_related("node", "model", "parent").order_by("pk"))
+    gpus = list(node.gpus.select_related("model", "parent").order_by("pk"))
     first = _first_ms(gpus)
     return [_capacity(gpu, first[gpu.pk], node.last_ms) for gpu in gpus if gpu.pk in first]
 

@@ -18,15 +18,19 @@ def largest_remainder(total: Ints, weights: Floats) -> Ints:
     exact = weights.T * total  # a column at a time: a few long rows are faster than many short ones
     whole = np.floor(exact)
     parts: Ints = whole.astype(np.int64)
-    left = total - parts.sum(axis=0)
-    remainder = np.rint((exact - whole) * 1e6)  # equal shares stay equal: no tie is decided by the last bit
+    left = (total - parts.sum(axis=0)).astype(np.int8)
+    # equal shares stay equal: no tie is decided by the last bit
+    remainder = exact
+    remainder -= whole
+    remainder *= 1e6
+    np.rint(remainder, out=remainder)
     place = np.zeros(parts.shape, dtype=np.int8)  # bytes: adding them costs next to nothing
     for one in range(len(parts)):
         for other in range(one + 1, len(parts)):
             is_before = remainder[one] >= remainder[other]
             place[other] += is_before
             place[one] += ~is_before
-    parts += place < left.astype(np.int8)
+    parts += place < left
     return parts.T
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fleetwatch.ledger import activity, atoms, cell_states, family, holders, lanes, nobody, quiet, runs, tally
 from fleetwatch.ledger.activity import Activity
 from fleetwatch.ledger.atoms import Atoms, Said
-from fleetwatch.ledger.facts import NOBODY, Ints, Judgement, Mask, Question, RunParts, column
+from fleetwatch.ledger.facts import NO_ENTRIES, NOBODY, Ints, Judgement, Mask, Question, RunParts, column
 from fleetwatch.ledger.holders import Spent
 from fleetwatch.ledger.labels import LABEL_SHIFT
 from fleetwatch.ledger.lanes import Lanes
@@ -56,7 +56,7 @@ class Judged:
 def judge(question: Question) -> Judgement:
     """The entries and parts of runs of every GPU in the target cuts; their milliseconds sum to its capacity exactly."""
     judged = judged_lanes(question)
-    return Judgement([], RunParts.joined([]), cell_states.joined([])) if judged is None else _summed(judged)
+    return Judgement(NO_ENTRIES, RunParts.joined([]), cell_states.joined([])) if judged is None else _summed(judged)
 
 
 def judged_lanes(question: Question) -> Judged | None:
@@ -68,7 +68,7 @@ def judged_lanes(question: Question) -> Judged | None:
     if not members:
         return None
     line, said = atoms.joined(members), atoms.said(question, acts, limit_w)
-    rest = nobody.judge(line, said, acts, question.sources)
+    rest = nobody.judge(question, line, said)
     own = lanes.laid(line, said, rest, policy)
     found = quiet.quiet_runs(own, line, said, policy)
     conditions = runs.bridge(own, found, runs.numbers(own, found, line, rest))
@@ -113,12 +113,8 @@ def _summed(judged: Judged) -> Judgement:
     gpu_id = np.array([line.members[one.member].gpu_id for one in judged.lanes.whose], dtype=np.int64)
     job_id = np.array([NOBODY if one.job_id is None else one.job_id for one in judged.lanes.whose], dtype=np.int64)
     group, part = np.flatnonzero(is_group), np.flatnonzero(is_part)
-    groups = Groups(
-        (np.cumsum(is_group) - 1)[sums.first],
-        gpu_id[told.lane[group]].tolist(),
-        [judged.lanes.whose[lane].job_id for lane in told.lane[group].tolist()],
-        judged.question.cuts[cut[group]].tolist(),
-    )
+    lane = told.lane[group]
+    groups = Groups((np.cumsum(is_group) - 1)[sums.first], gpu_id[lane], job_id[lane], judged.question.cuts[cut[group]])
     state_ms = tally.state_ms(told, sums, part=(np.cumsum(is_part) - 1)[sums.first], parts=len(part))
     last = np.append(part[1:], len(is_part)) - 1
     parts = RunParts(

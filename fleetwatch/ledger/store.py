@@ -1,8 +1,9 @@
 """Rows of judged hours: what is stored is compared with what is judged, and replaced whole by the hour where it differs."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -93,10 +94,19 @@ def stored_entries(node_id: int, start_ms: int, end_ms: int) -> Hours:
     return hours
 
 
-def entry_lines(hours: Hours) -> Lines:
-    """The rows as COPY writes them."""
-    texts: dict[datetime, str] = {}
-    return {hour: [_entry_line(row, texts) for row in rows] for hour, rows in hours.items()}
+def entry_lines(judged: Judgement, policy_id: int, *, within: Span) -> Lines:
+    """Lines of ENTRY_COLUMNS by clock hour, of the cuts that begin within the span."""
+    table = judged.table
+    keep = np.flatnonzero((table.cut_ms >= within[0]) & (table.cut_ms < within[1]))
+    starts = {cut_ms: f"{from_ms(cut_ms):%Y-%m-%d %H:%M:%S}+00" for cut_ms in np.unique(table.cut_ms[keep]).tolist()}
+    told = ["\t".join(words) for words in table.told]
+    columns = (table.gpu_id, table.cut_ms, table.job_id, table.words, table.gpu_ms, table.energy_j)
+    hours: Lines = defaultdict(list)
+    for gpu_id, cut_ms, job_id, words, gpu_ms, energy_j in zip(*(column[keep].tolist() for column in columns), strict=True):
+        job = NULL if job_id == NOBODY else job_id
+        energy = NULL if math.isnan(energy_j) else repr(energy_j).removesuffix(".0")
+        hours[cut_ms // HOUR_MS * HOUR_MS].append(f"{gpu_id}\t{starts[cut_ms]}\t{job}\t{told[words]}\t{policy_id}\t{gpu_ms}\t{energy}")
+    return hours
 
 
 def run_lines(judged: Judgement, *, within: Span) -> Lines:
@@ -161,7 +171,7 @@ def differing_runs(node_id: int, start_ms: int, end_ms: int, judged: Judgement) 
 
 def _changed_entries(node_id: int, start_ms: int, end_ms: int, judged: Judgement, policy_id: int) -> Lines:
     stored = _stored(_STORED_ENTRIES, [node_id, from_ms(start_ms), from_ms(end_ms)])
-    return _differing(stored, entry_lines(entry_rows(judged, policy_id, within=(start_ms, end_ms))))
+    return _differing(stored, entry_lines(judged, policy_id, within=(start_ms, end_ms)))
 
 
 def _changed_runs(node_id: int, start_ms: int, end_ms: int, judged: Judgement) -> Lines:
@@ -219,20 +229,6 @@ def _stored(statement: str, parameters: Sequence[Any]) -> Lines:
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         return {hour: text.split("\n") for hour, text in cursor.fetchall()}
-
-
-def _entry_line(row: Row, texts: dict[datetime, str]) -> str:
-    """The row as Postgres writes it; `texts` keeps those of the few cuts there are."""
-    gpu_id, start, job_id, *words, gpu_ms, energy_j = row
-    if start not in texts:
-        texts[start] = f"{start:%Y-%m-%d %H:%M:%S}+00"
-    facts = "\t".join(map(str, words))
-    return f"{gpu_id}\t{texts[start]}\t{_known(job_id)}\t{facts}\t{gpu_ms}\t{_known(energy_j)}"
-
-
-def _known(value: float | None) -> str:
-    """A number as Postgres writes it; None as COPY does."""
-    return NULL if value is None else repr(value).removesuffix(".0")
 
 
 def _states_json(state_ms: Ints) -> list[str]:

@@ -1,12 +1,12 @@
 """Adding up judged milliseconds into entries, parts of runs and five-minute cells: summed once, from whole milliseconds. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from fleetwatch.ledger import labels
-from fleetwatch.ledger.facts import Entry, Floats, Ints, Mask
+from fleetwatch.ledger.facts import Entries, Floats, Ints, Mask, Words
 from fleetwatch.ledger.labels import (
     LABEL_SHIFT,
     SIGNAL_MASK,
@@ -102,15 +102,15 @@ def sums(tally: Tally, is_slot: Mask) -> Sums:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Of each segment the lane's cut that it is in; of each of these its GPU, job and cut."""
+    """Of each segment the lane's cut that it is in; of each of these its GPU, job (NOBODY: none) and cut."""
 
     of_segment: Ints
-    gpu_id: Sequence[int]
-    job_id: Sequence[int | None]
-    cut_ms: Sequence[int]
+    gpu_id: Ints
+    job_id: Ints
+    cut_ms: Ints
 
 
-def entries(tally: Tally, found: Sums, groups: Groups, *, is_read: Mask, joules_per_ms: Floats) -> list[Entry]:
+def entries(tally: Tally, found: Sums, groups: Groups, *, is_read: Mask, joules_per_ms: Floats) -> Entries:
     """One entry per lane, cut and kind; `is_read` (its energy) and `joules_per_ms` (0 where not read) of each place.
 
     Time with and without a reading of energy stays apart: a sum never passes off missing joules as none.
@@ -123,29 +123,22 @@ def entries(tally: Tally, found: Sums, groups: Groups, *, is_read: Mask, joules_
     key = (of_segment[found.segment] + number[found.kind]) * 2 + is_read[found.first[found.segment]]
     milliseconds = np.bincount(key, weights=found.gpu_ms)
     joules = _joules(tally, found, key, joules_per_ms, len(milliseconds))
-    told = [labels.told(tally.labels, kind) for kind in kinds.tolist()]
-    made: list[Entry] = []
     position = np.flatnonzero(milliseconds)
-    for at, gpu_ms, energy_j in zip(position.tolist(), milliseconds[position].tolist(), joules[position].tolist(), strict=True):
-        rest, has_energy = divmod(at, 2)
-        group, kind = divmod(rest, len(kinds))
-        label, signal, source = told[kind]
-        made.append(
-            Entry(
-                gpu_id=groups.gpu_id[group],
-                cut_ms=groups.cut_ms[group],
-                job_id=groups.job_id[group],
-                state=label.state,
-                kind=label.kind,
-                reason=label.reason,
-                signal=signal,
-                efficiency_source=source,
-                tier=label.tier,
-                gpu_ms=int(gpu_ms),
-                energy_j=energy_j if has_energy else None,
-            )
-        )
-    return made
+    rest, has_energy = np.divmod(position, 2)
+    group, words = np.divmod(rest, len(kinds))
+    return Entries(
+        gpu_id=groups.gpu_id[group],
+        cut_ms=groups.cut_ms[group],
+        job_id=groups.job_id[group],
+        words=words,
+        gpu_ms=milliseconds[position].astype(np.int64),
+        energy_j=np.where(has_energy, joules[position], np.nan),
+        told=[_words(*labels.told(tally.labels, kind)) for kind in kinds.tolist()],
+    )
+
+
+def _words(label: Label, signal: str, source: str) -> Words:
+    return label.state, label.kind, label.reason, signal, source, label.tier
 
 
 def _joules(tally: Tally, found: Sums, key: Ints, joules_per_ms: Floats, size: int) -> Floats:

@@ -34,13 +34,13 @@ def build(*, start_ms: int, end_ms: int, cuts: Ints, pieces: Pieces, edges: Sequ
     place = np.searchsorted(own, more)
     is_new = np.append(own, -1)[place] != more
     place, more = place[is_new], more[is_new]
-    row = np.insert(row, place, np.append(row, -1)[place - 1])
-    found = np.insert(own, place, more)
-    low, high = np.searchsorted(found, [start_ms, end_ms]).tolist()
-    start = found[low:high]
+    if len(place):
+        row, own = np.insert(row, place, np.append(row, -1)[place - 1]), np.insert(own, place, more)
+    low, high = np.searchsorted(own, [start_ms, end_ms]).tolist()
+    start = own[low:high]
     bounds = np.searchsorted(start, cuts)
     cut = np.repeat(np.arange(len(cuts)), np.diff(bounds, append=len(start)))
-    return Atoms(start, found[low + 1 : high + 1], cut, row[low:high])
+    return Atoms(start, own[low + 1 : high + 1], cut, row[low:high])
 
 
 def _broken(pieces: Pieces) -> tuple[Ints, Ints]:

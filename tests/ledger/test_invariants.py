@@ -89,6 +89,24 @@ def test_3_hours_judged_one_by_one_are_the_days_judged_at_once(node):
 
 
 @RUNS
+@given(timelines.nodes(), timelines.nodes())
+def test_gpus_of_a_node_are_judged_together_as_each_alone(node, other):
+    other = replace(timelines.elsewhere(other), sources=node.sources)
+    both = replace(
+        node,
+        windows=[*node.windows, *other.windows],
+        holdings=[*node.holdings, *other.holdings],
+        capacities=[*node.capacities, *other.capacities],
+        outages=node.outages | other.outages,
+    )
+
+    judged, alone = both.judge(), (node.judge(), other.judge())
+
+    assert as_set(judged) == as_set(alone[0]) + as_set(alone[1])
+    assert parts_of(judged) == parts_of(alone[0]) + parts_of(alone[1])
+
+
+@RUNS
 @given(timelines.nodes(), st.randoms(use_true_random=False))
 def test_4_order_and_repetition_change_nothing(node, random):
     assert as_set(timelines.shuffled(node, random).judge()) == as_set(node.judge())

@@ -116,3 +116,14 @@ def shuffled(node, random):
     for several in (held, sources, capacities):
         random.shuffle(several)
     return replace(node, windows=unique, holdings=[*held, *held[:1]], sources=sources, capacities=capacities)
+
+
+def elsewhere(node, by=100):
+    """The same facts of GPUs with other ids."""
+    return replace(
+        node,
+        windows=[replace(one, gpu_id=one.gpu_id + by) for one in node.windows],
+        holdings=[replace(one, gpu_id=one.gpu_id + by) for one in node.holdings],
+        capacities=[replace(one, gpu_id=one.gpu_id + by, parent_id=one.parent_id and one.parent_id + by) for one in node.capacities],
+        outages={gpu_id + by: told for gpu_id, told in node.outages.items()},
+    )
