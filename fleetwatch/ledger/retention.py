@@ -3,15 +3,17 @@
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db import transaction
 
-from fleetwatch.ledger import hour_cells
+from fleetwatch.ledger import hour_cells, store
 from fleetwatch.ledger.models import Adjustment, Entry, NodeDay, Run, StateDay
-from fleetwatch.lib.intervals import floor_hour, to_ms
+from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
 from fleetwatch.telemetry import retention as columns
 
 # Deleted a day at a time, so that one run holds no lock for long: a hub that was down for months catches up in some runs.
 MAX_DAYS_PER_RUN = 31
 DAY = timedelta(days=1)
+DAY_MS = 24 * HOUR_MS
 
 
 def horizon(now: datetime) -> datetime:
@@ -31,8 +33,18 @@ def apply(now: datetime) -> dict[str, int]:
         if oldest is None:
             break
         end = min(oldest + DAY, horizon(now))
-        did["entries"] += Entry.objects.filter(start__lt=end).delete()[0]
-        NodeDay.objects.filter(day__lt=end.date()).delete()
-        StateDay.objects.filter(day__lt=end.date()).delete()
+        did["entries"] += _forget_entries(end)
         did["runs"] += Run.objects.filter(end_ms__lte=to_ms(end)).delete()[0]
     return did
+
+
+@transaction.atomic
+def _forget_entries(end: datetime) -> int:
+    """How many entries were deleted; sums of the day that goes in part are told to be old."""
+    midnight_ms = to_ms(end) // DAY_MS * DAY_MS
+    partly = Entry.objects.filter(start__gte=from_ms(midnight_ms), start__lt=end)
+    for node_id in partly.order_by("node_id").values_list("node_id", flat=True).distinct():
+        store.count_versions(node_id, range(midnight_ms, to_ms(end), HOUR_MS))
+    NodeDay.objects.filter(day__lt=from_ms(midnight_ms).date()).delete()
+    StateDay.objects.filter(day__lt=from_ms(midnight_ms).date()).delete()
+    return Entry.objects.filter(start__lt=end).delete()[0]

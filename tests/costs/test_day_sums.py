@@ -17,7 +17,7 @@ from fleetwatch.costs.models import DayHours, SummedDay
 from fleetwatch.costs.selectors import Scope, dollars_over_time, totals, totals_by
 from fleetwatch.costs.spans import KINDS, STATES, TIERS, spans
 from fleetwatch.inventory.models import GPUModel
-from fleetwatch.ledger import policy
+from fleetwatch.ledger import policy, retention
 from fleetwatch.ledger.models import Entry
 from fleetwatch.ledger.store import count_versions
 from fleetwatch.lib.intervals import Interval, to_ms
@@ -257,6 +257,19 @@ def test_what_the_ledger_no_longer_has_is_forgotten(settings):
     settings.LEDGER_RETENTION_DAYS = 30
 
     assert refresh(MONDAY + 31 * DAY, 100) == {"forgotten": 1, "days": 1}
+
+
+def test_a_day_that_goes_in_part_is_read_from_what_is_left_of_it(settings):
+    gpu = a_gpu()
+    for start in (MONDAY, MONDAY + 6 * HOUR):
+        counted(gpu, "useful", HOUR_MS, start=start)
+    sum_days(LATER, 100)
+    settings.LEDGER_RETENTION_DAYS = 30
+
+    retention.apply(MONDAY + 30 * DAY + 3 * HOUR)
+
+    assert totals(WEEK).capacity_ms == HOUR_MS
+    assert wrong_sums(WEEK) == []
 
 
 def test_settle_sums_what_is_posted():
