@@ -44,6 +44,7 @@ class Measured:
     deviations: dict[tuple[str, str], float] = field(default_factory=dict)
     pages: dict[str, Took] = field(default_factory=dict)
     post_cpu_s: float = 0.0
+    check_s: float = 0.0
 
     def of(self, question: str, system: str) -> Took:
         return self.took.setdefault((question, system), Took())
@@ -92,6 +93,7 @@ def measure(gpus: int, with_peers: bool, rounds: int) -> Measured:
         else:
             _ask(found, hub, questions.day_of(fleet.end), [])
         _open_pages(found, hub)
+        found.check_s = _check_ledger()
         found.post_cpu_s = _post_again(hub, questions.day_of(fleet.end))
         say("the day is posted again")
     return found
@@ -222,6 +224,18 @@ def _paths() -> list[str]:
     return [path + month for path in plain] + [path + ("&" if "?" in path else "?") + month[1:] for path in rest]
 
 
+def _check_ledger() -> float:
+    """Seconds in which every rule was recomputed over the month. Raises BenchError where one does not hold."""
+    from django.core.management import call_command
+
+    began = time.perf_counter()
+    try:
+        call_command("check_ledger", stored=True)
+    except SystemExit:
+        raise BenchError("the ledger of the fleet does not balance: the lines above say where") from None
+    return time.perf_counter() - began
+
+
 def _post_again(hub: Hub, day: Day) -> float:
     """CPU seconds of posting the day once more from its columns, as after a change of policy."""
     from django.utils import timezone
@@ -293,6 +307,7 @@ def growth(measured: Sequence[Measured]) -> Table:
         "making the fleet, s (two processes)": [one.fill_s for one in measured],
         "bytes of the day's columns, MB": [one.bytes_per_value[OURS] * one.values / 1e6 for one in measured],
         "posting the day, CPU-s": [one.post_cpu_s for one in measured],
+        "checking every rule over the month, s": [one.check_s for one in measured],
         **{f"{name}, ms": [one.of(name, OURS).median_s * 1000 for one in measured] for name in (HEAT, SERIES, WASTE, REPORT)},
         "slowest page, ms": [max(page.median_s for page in one.pages.values()) * 1000 for one in measured],
     }
@@ -305,6 +320,7 @@ def growth(measured: Sequence[Measured]) -> Table:
         rows,
         notes=(
             "slope 1 = linear, 0 = the same at any size; measured on logarithmic axes from the smallest fleet to the largest",
+            "the rules are those of `check_ledger --stored`: one that does not hold, at any size, fails the benchmark",
             "of the ledger's 30 days one is posted from windows, the others are tiled from it with other GPUs, jobs and people",
         ),
         goals=(

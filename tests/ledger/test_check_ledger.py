@@ -101,6 +101,18 @@ def test_the_command_says_what_and_where_and_exits_1(posted):
     assert "do not balance" in out
 
 
+def test_stored_rows_alone_are_compared_where_that_is_asked(posted):
+    Entry.objects.filter(state="idle").update(signal="other")  # as no rule of sums can tell
+
+    status, out, _ = command("--stored")
+
+    assert command()[0] == 1
+    assert (status, out.splitlines()) == (
+        0,
+        ["not compared with telemetry: --stored", "the ledger balances from 2026-11-20 06:00 to 2026-11-20 07:00 UTC"],
+    )
+
+
 def test_outside_the_period_nothing_is_looked_at(posted):
     Entry.objects.all().delete()
 
