@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import numpy as np
+from django.db import connection
 
 from fleetwatch.ledger import cell_states
 from fleetwatch.ledger.cell_states import KEYS, NAMES, Table
@@ -12,6 +13,11 @@ from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.telemetry import codec
 
 _COLUMN = "cells"
+_REPLACE = """
+INSERT INTO ledger_hourcells (node_id, hour, payload)
+SELECT %s, hour, payload FROM unnest(%s::timestamptz[], %s::bytea[]) AS told (hour, payload)
+ON CONFLICT (node_id, hour) DO UPDATE SET payload = excluded.payload
+"""
 
 
 def write(node_id: int, told: Table, hours: Iterable[int], *, start_ms: int, end_ms: int) -> None:
@@ -21,13 +27,14 @@ def write(node_id: int, told: Table, hours: Iterable[int], *, start_ms: int, end
     whole = [hour for hour in wanted if start_ms <= hour and hour + HOUR_MS <= end_ms]
     # an hour that a closed month's end cuts keeps the pieces of its other side
     kept = read([node_id], min(wanted), max(wanted) + HOUR_MS).get(node_id) if len(whole) < len(wanted) else None
-    rows = []
+    payloads = []
     for hour in wanted:
         table = _within(fresh.get(hour), start_ms, end_ms)
         if hour not in whole and kept is not None:
             table = cell_states.joined([table, _within(kept, hour, start_ms), _within(kept, max(hour, end_ms), hour + HOUR_MS)])
-        rows.append(HourCells(node_id=node_id, hour=from_ms(hour), payload=_packed(table or cell_states.joined([]), hour)))
-    HourCells.objects.bulk_create(rows, update_conflicts=True, unique_fields=["node", "hour"], update_fields=["payload"])
+        payloads.append(_packed(table or cell_states.joined([]), hour))
+    with connection.cursor() as cursor:
+        cursor.execute(_REPLACE, [node_id, list(map(from_ms, wanted)), payloads])
 
 
 def read(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Table]:

@@ -244,22 +244,24 @@ def _figures_json(figures: Mapping[str, Floats]) -> list[str]:
 
 def _json(names: Sequence[str], values: Ints | Floats) -> list[str]:
     """Per row an object of its values, 0 left out. Rows with the same names are written by one template."""
-    texts = [""] * len(values)
+    texts = ["{}"] * len(values)
     is_there = values != 0
     patterns, which = np.unique(is_there @ (1 << np.arange(len(names))), return_inverse=True)
     for number in range(len(patterns)):
         rows = np.flatnonzero(which == number)
-        kept = np.flatnonzero(is_there[rows[0]])
-        template = "{" + ", ".join(f'"{names[place]}": %s' for place in kept.tolist()) + "}"
-        for row, numbers in zip(rows.tolist(), _numbers(values[np.ix_(rows, kept)]), strict=True):
-            texts[row] = template % tuple(numbers)
+        kept = np.flatnonzero(is_there[rows[0]]).tolist()
+        template = "{" + ", ".join(f'"{names[place]}": %s' for place in kept) + "}"
+        # columns, not rows: thousands of small lists would set the garbage collector to work
+        columns = [_numbers(values[rows, place]) for place in kept]
+        for row, numbers in zip(rows.tolist() if kept else (), zip(*columns, strict=True), strict=True):
+            texts[row] = template % numbers
     return texts
 
 
-def _numbers(values: Ints | Floats) -> list[list[Any]]:
-    """The rows with what Python would write with an exponent as text without one."""
-    rows: list[list[Any]] = values.tolist()
+def _numbers(values: Ints | Floats) -> list[Any]:
+    """The numbers, with what Python would write with an exponent as text without one."""
+    numbers: list[Any] = values.tolist()
     has_exponent = (np.abs(values) >= _SMALLEST_WITH_EXPONENT) | (np.abs(values) < _SMALLEST_PLAIN)
-    for row, column in zip(*(places.tolist() for places in np.nonzero(has_exponent)), strict=True):
-        rows[row][column] = format(Decimal(repr(rows[row][column])), "f")
-    return rows
+    for place in np.flatnonzero(has_exponent).tolist():
+        numbers[place] = format(Decimal(repr(numbers[place])), "f")
+    return numbers
