@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,20 +22,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Runs the benchmarks; without a name all of them.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names))
     parser.add_argument("--size", type=Size, default=Size.QUICK, help="quick or full (default quick)")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="where the tables go (default, of all benches: docs/benchmarks.md)")
     wanted = parser.parse_args()
     if unknown := set(wanted.names) - set(names):
         parser.error(f"there is no {', '.join(sorted(unknown))}; there is {', '.join(names)}")
     began = datetime.now(UTC)
     results = [_run(name, wanted.size) for name in wanted.names or names]
-    text = page.text(results, size=wanted.size, began=began)
+    text = page.text(results, command=_command(wanted.names, wanted.size), began=began)
     print(f"\n{text}")
     failed = [one.name for one in results if one.error]
-    if not wanted.names and not failed:
-        PAGE.write_text(text, encoding="utf-8")
-        print(f"written to {PAGE}")
+    path = wanted.page or (None if wanted.names else PAGE)
+    if path is not None and not failed:
+        path.write_text(text, encoding="utf-8")
+        print(f"written to {path}")
     if failed:
         print(f"failed: {', '.join(failed)}; no page was written", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _command(names: Sequence[str], size: Size) -> str:
+    """What a reader types for the same."""
+    if names:
+        return f"python -m benchmarks --size {size.value} {' '.join(names)}"
+    return "make bench" if size is Size.QUICK else "make bench-full"
 
 
 def _run(name: str, size: Size) -> page.Result:

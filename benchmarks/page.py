@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from benchmarks.tables import Goal, Size, Table, shown
+from benchmarks.tables import Goal, Table, shown
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("victoria-metrics", "prometheus", "prometheus-node-exporter")
@@ -41,9 +41,9 @@ class Result:
         return cls(name, took_s, told["about"], [_table(one) for one in told["tables"]])
 
 
-def text(results: Sequence[Result], *, size: Size, began: datetime) -> str:
-    """The whole page."""
-    parts = [INTRODUCTION.format(full_time=FULL_TIME), _where(results, size=size, began=began)]
+def text(results: Sequence[Result], *, command: str, began: datetime) -> str:
+    """The whole page, with the command that gave it."""
+    parts = [INTRODUCTION.format(full_time=FULL_TIME), _where(results, command=command, began=began)]
     if goals := [goal for result in results for table in result.tables for goal in table.goals]:
         parts.append(_goals(goals))
     for result in results:
@@ -56,10 +56,10 @@ def _table(told: dict[str, Any]) -> Table:
     return Table(**told | {"goals": [Goal(**goal) for goal in told["goals"]]})
 
 
-def _where(results: Iterable[Result], *, size: Size, began: datetime) -> str:
+def _where(results: Iterable[Result], *, command: str, began: datetime) -> str:
     took = ", ".join(f"{result.name} {result.took_s / 60:.1f}" for result in results)
     lines = [
-        f"- {began:%Y-%m-%d %H:%M} UTC, `{'make bench' if size is Size.QUICK else 'make bench-full'}`; minutes: {took}",
+        f"- {began:%Y-%m-%d %H:%M} UTC, `{command}`; minutes: {took}",
         f"- {_processor()}, {platform.system()} {platform.release()}",
         f"- revision {_revision()}",
         f"- Python {platform.python_version()}, numpy {numpy.__version__}, {', '.join(map(_package, PACKAGES))}",
