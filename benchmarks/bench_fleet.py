@@ -59,7 +59,8 @@ def run(size: Size) -> list[Table]:
     """Bytes of a value, questions and pages for a simulated fleet: its day of 10 s windows and its month of ledger."""
     fleets = FLEETS[size]
     _check_disk(max(gpus for gpus, *_ in fleets))
-    measured = [apart(measure, *fleet) for fleet in fleets]
+    # the largest first: what fails there fails early
+    measured = [apart(measure, *fleet) for fleet in reversed(fleets)][::-1]
     return [
         *(beside_peers(one) for one in measured if len(one.bytes_per_value) > 1),
         *(pages_table(one) for one in measured),
