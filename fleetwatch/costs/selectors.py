@@ -329,7 +329,12 @@ def _line_of(group_by: str, owner: Owner, teams: dict[int, Line]) -> Line:
 
 
 def _names(group_by: str, ids: Collection[int]) -> dict[int, Line]:
-    """Key and label of each id."""
+    """Key and label of each id; one that was deleted since the ledger was read is told as that."""
+    gone = {pk: (f"(deleted {pk})", f"{group_by.replace('_', ' ')} that was deleted") for pk in ids}
+    return gone | _known(group_by, ids)
+
+
+def _known(group_by: str, ids: Collection[int]) -> dict[int, Line]:
     match group_by:
         case "team":
             return {pk: (slug, name or slug) for pk, slug, name in Team.objects.filter(pk__in=ids).values_list("pk", "slug", "name")}

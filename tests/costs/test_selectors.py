@@ -218,6 +218,17 @@ def test_every_line_can_be_opened(group_by):
         assert totals(DAY, scope=Scope(**{group_by: line.key})) == line.totals
 
 
+@pytest.mark.parametrize("group_by", ["job", "team", "node", "gpu", "gpu_model"])
+def test_what_was_deleted_since_the_ledger_was_read_is_a_line_that_says_so(group_by, monkeypatch):
+    an_entry(a_gpu(), job=a_job(team="nlp"))
+    monkeypatch.setattr(selectors, "_known", lambda group_by, ids: {})
+
+    [line] = totals_by(DAY, group_by)
+
+    assert (line.label, line.totals.capacity_ms) == (f"{group_by.replace('_', ' ')} that was deleted", HOUR_MS)
+    assert line.key.startswith("(deleted ")
+
+
 @pytest.mark.parametrize("also", [{"team": "nlp"}, {"user": "ann"}, {"job": "slurm/della/1"}, {"team": "(none)"}, {"is_allocated": True}])
 def test_what_no_job_held_is_nobody_elses(also):
     gpu = a_gpu()
