@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Body, Query, Router, Schema
 from ninja.security import django_auth
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from fleetwatch.accounts.models import User
 from fleetwatch.api import schemas
@@ -149,10 +149,10 @@ class FindingDetail(schemas.Period, FindingRow):
 
 
 class Asked(Schema):
-    """`note` is the reason (dismiss and reject need one), `until` ends a snooze, `assignee` is a user name ("" = nobody)."""
+    """`note` is the reason (dismiss and reject need one), `until` (with a zone) ends a snooze, `assignee` is a user name ("" = nobody)."""
 
     note: str = Field("", max_length=deciding.MAX_NOTE)
-    until: datetime | None = None
+    until: AwareDatetime | None = None
     assignee: str = Field("", max_length=150)
 
 

@@ -120,6 +120,13 @@ def test_a_snooze_ends_when_it_says(found):
     assert (refused.status_code, refused.json()["field"]) == (422, "until")
 
 
+def test_a_moment_without_its_zone_is_refused(found):
+    refused = decide(client("admin", "write"), found.pk, "snooze", until="2026-11-10T00:00:00")
+
+    assert refused.status_code == 422
+    assert Finding.objects.get().status == "open"
+
+
 def test_a_viewer_says_whether_it_is_right_and_decides_nothing(found):
     viewer = client("viewer", "write")
 
