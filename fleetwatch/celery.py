@@ -60,6 +60,7 @@ app.conf.update(
         "budgets.refresh": {"task": "fleetwatch.budgets.tasks.refresh", "schedule": 300.0, "options": {"expires": 300}},
         "diagnosis.diagnose": {"task": "fleetwatch.diagnosis.tasks.diagnose", "schedule": 60.0, "options": {"expires": 60}},
         "diagnosis.forget_cells": {"task": "fleetwatch.diagnosis.tasks.forget_cells", "schedule": 3600.0},
+        "diagnosis.apply_retention": {"task": "fleetwatch.diagnosis.tasks.apply_retention", "schedule": 3600.0},
         "diagnosis.measure_fixes": {"task": "fleetwatch.diagnosis.tasks.measure_fixes", "schedule": 6 * 3600.0},
         "alerts.evaluate": {"task": "fleetwatch.alerts.tasks.evaluate", "schedule": 60.0, "options": {"expires": 120}},
         "notify.deliver_due": {"task": "fleetwatch.notify.tasks.deliver_due", "schedule": 15.0, "options": {"expires": 60}},

@@ -20,7 +20,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.sql import read_statement
-from fleetwatch.telemetry import frames
+from fleetwatch.telemetry import frames, retention
 
 _SQL = Path(__file__).parent / "sql"
 _ENTRIES = read_statement(_SQL / "capacity_entries.sql")
@@ -28,6 +28,7 @@ _REFRESH = read_statement(_SQL / "refresh_capacity_findings.sql")
 _CLUSTERS = read_statement(_SQL / "clusters_of_nodes.sql")
 
 CELLS_PER_HOUR = HOUR_MS // CELL_MS
+DAY_MS = 24 * HOUR_MS
 LOOKS_BACK = timedelta(days=2)  # for the job that tells a node's cluster
 ASKED = 3  # nodes of a cluster whose word about its one queue is read
 
@@ -38,7 +39,7 @@ def replace(hours: NodeHours, *, throttled: Iterable[int], now: datetime) -> Non
     """Judges these hours of nodes anew; `throttled` are nodes whose jobs' causes changed. Safe twice."""
     nodes = {node_id for node_id, _ in hours}
     _replace_nodes(hours)
-    clusters = _replace_queues(hours)
+    clusters = _replace_queues(hours, since=_first_kept(now))
     with connection.cursor() as cursor:
         cursor.execute(
             _REFRESH,
@@ -64,21 +65,38 @@ def _replace_nodes(hours: NodeHours) -> None:
         cursor.execute(_ENTRIES, {"node_ids": node_ids, "hours": starts})
 
 
-def _replace_queues(hours: NodeHours) -> set[str]:
-    """The clusters of these nodes, whose queue was judged anew in these hours."""
-    first, last = min(hour for _, hour in hours), max(hour for _, hour in hours) + HOUR_MS
-    cluster_of = _clusters(first, last)
+def _first_kept(now: datetime) -> int:
+    """The first hour of which the word of a queue is still kept: older ones stay as they are."""
+    return to_ms(retention.horizon(now)) // DAY_MS * DAY_MS
+
+
+def _replace_queues(hours: NodeHours, *, since: int) -> set[str]:
+    """The clusters of these nodes, whose queue was judged anew, and those that such a node was of before.
+
+    Judged are these hours and, from `since` on, those beside them: what waits across an hour's end is two cells in a row.
+    """
+    cluster_of = _clusters(min(hour for _, hour in hours), max(hour for _, hour in hours) + HOUR_MS)
     wanted: dict[str, set[int]] = defaultdict(set)
     for node_id, hour in hours:
-        if node_id in cluster_of:
-            wanted[cluster_of[node_id]].add(hour)
+        beside = {one for one in (hour - HOUR_MS, hour + HOUR_MS) if one >= since}
+        wanted[cluster_of.get(node_id, "")] |= {hour, *beside}
+    touched = set(wanted)
     for cluster, starts in wanted.items():
         nodes = sorted(node_id for node_id, name in cluster_of.items() if name == cluster)
-        CapacityEntry.objects.filter(cluster=cluster, node__in=nodes, start__in=[from_ms(start) for start in starts]).delete()
+        touched |= _forget_queues(nodes or {node_id for node_id, _ in hours if node_id not in cluster_of}, starts)
+        first, last = min(starts) - CELL_MS, max(starts) + HOUR_MS + CELL_MS
         pending = _pending(nodes, first, last)
         if pending is not None:
             CapacityEntry.objects.bulk_create(_entries(cluster, nodes, pending, first, sorted(starts)))
-    return set(wanted)
+    return touched - {""}
+
+
+def _forget_queues(nodes: Collection[int], hours: Collection[int]) -> set[str]:
+    """The clusters whose queue had free time of these nodes in these hours; a node that changed its cluster is in one of them only."""
+    known = CapacityEntry.objects.filter(node__in=nodes, start__in=[from_ms(hour) for hour in hours]).exclude(cluster="")
+    clusters = set(known.values_list("cluster", flat=True).distinct())
+    known.delete()
+    return clusters
 
 
 def _clusters(start_ms: int, end_ms: int) -> dict[int, str]:

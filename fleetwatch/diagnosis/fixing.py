@@ -65,11 +65,10 @@ def measure(now: datetime) -> dict[str, int]:
     """
     seen = _seen(now)
     kept = {(Series(fix.user, fix.job_name, fix.gpus), fix.cause): fix for fix in Fix.objects.all()}
-    told = _told(seen)
+    told = _told(seen, {fix.finding_id: key[0] for key, fix in kept.items()})
     known = told | {key: (fix.at, None) for key, fix in kept.items() if fix.was_noticed and key not in told}
     fixes = [_fix(key, at, finding, realised.effect(seen.under(*key), to_ms(at))) for key, (at, finding) in known.items()]
-    # where a series has no runs left to look at, its figures stay
-    fixes = [fix for fix in fixes if fix.runs_before + fix.runs_after or (Series(fix.user, fix.job_name, fix.gpus), fix.cause) not in kept]
+    fixes = [fix for fix in fixes if not _is_worn(fix, kept.get((Series(fix.user, fix.job_name, fix.gpus), fix.cause)))]
     fixes += _noticed(seen, known.keys())
     Fix.objects.filter(pk__in=[fix.pk for key, fix in kept.items() if key not in known]).delete()
     columns = [column.name for column in Fix._meta.concrete_fields if not column.primary_key]
@@ -92,11 +91,18 @@ def _seen(now: datetime) -> _Seen:
     return _Seen({series: list(found.values()) for series, found in runs.items()}, series_of_job)
 
 
-def _told(seen: _Seen) -> dict[_Key, tuple[datetime, Finding | None]]:
-    """Of each series and cause the last time that somebody called it fixed."""
+def _is_worn(fix: Fix, before: Fix | None) -> bool:
+    """Whether too few runs are left to look at: then the figures of the last time stay."""
+    if before is None or before.at != fix.at:
+        return False
+    return not fix.runs_before + fix.runs_after or (fix.outcome == Outcome.WAITING and before.outcome != Outcome.WAITING)
+
+
+def _told(seen: _Seen, series_of_finding: Mapping[int | None, Series]) -> dict[_Key, tuple[datetime, Finding | None]]:
+    """Of each series and cause the last time that somebody called it fixed; the job that it was told of may be too old to be seen."""
     found: dict[_Key, tuple[datetime, Finding | None]] = {}
     for finding in Finding.objects.filter(status=Finding.Status.FIXED, decided_at__isnull=False).order_by("decided_at"):
-        if series := seen.series_of_job.get(finding.job_id or 0):
+        if series := seen.series_of_job.get(finding.job_id or 0) or series_of_finding.get(finding.pk):
             found[series, finding.cause] = (finding.decided_at, finding)  # type: ignore[assignment]
     return found
 

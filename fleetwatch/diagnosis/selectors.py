@@ -108,8 +108,10 @@ def findings(interval: Interval, *, now: datetime, scope: Scope = EVERYTHING, ca
 
 def with_jobs(lines: Iterable[Line], *, before: datetime) -> list[Line]:
     """The lines with their jobs read, each job with the team whose its time was just before that moment."""
-    told = list(lines)
-    jobs = Job.objects.select_related("team").in_bulk({line.finding.job_id for line in told})
+    known = list(lines)
+    jobs = Job.objects.select_related("team").in_bulk({line.finding.job_id for line in known})
+    # one whose job was deleted since is on no page
+    told = [line for line in known if line.finding.job_id in jobs]
     into_teams(jobs.values(), before=before)
     people = User.objects.in_bulk({line.finding.assignee_id for line in told if line.finding.assignee_id})
     gpus = _gpus(told)

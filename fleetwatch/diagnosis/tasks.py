@@ -3,7 +3,7 @@
 from celery import shared_task
 from django.utils import timezone
 
-from fleetwatch.diagnosis import fixing, services
+from fleetwatch.diagnosis import fixing, retention, services
 from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.operations.services import record_run
 
@@ -20,6 +20,12 @@ def diagnose() -> None:
 def forget_cells() -> None:
     with record_run("diagnosis.forget_cells") as did:
         did["hours"] = services.forget_cells(timezone.now())
+
+
+@shared_task(ignore_result=True)
+def apply_retention() -> None:
+    with advisory_lock("diagnosis.apply_retention") as held, record_run("diagnosis.apply_retention") as did:
+        did.update(retention.apply(timezone.now()) if held else {"skipped": 1})
 
 
 @shared_task(ignore_result=True)

@@ -2,8 +2,9 @@
 
 import pytest
 
-from fleetwatch.diagnosis import places, services
+from fleetwatch.diagnosis import capacity, places, services
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
+from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from tests.diagnosis.told import rate
 from tests.ledger.fleet import BUSY, EMPTY, MINUTE, NOW, START, T0, Sender, a_job, held, hour, post
@@ -65,6 +66,44 @@ def test_without_anybody_waiting_and_without_a_word_of_the_queue_nothing_is_said
 
     assert sums() == {}
     assert not Finding.objects.filter(job=None).exists()
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_what_waits_across_an_hours_end_is_told_whichever_hour_is_judged_first(order):
+    sender = Sender(gpus=2)
+    jobs = {"jobs": [a_job()], "allocations": [held(end=T0 + 2 * HOUR_MS)]}
+    queues = [[0.0] * 55 + [2.0] * 5, [2.0] * 5 + [0.0] * 55]
+    for place in order:
+        start_ms = T0 + place * HOUR_MS
+        told = {"start_ms": [start_ms + step * MINUTE for step in range(60)], "pending_gpus": queues[place]}
+        diagnosed(sender.batch(start_ms, *[EMPTY] * 60, host=told, **jobs))
+
+    assert sums() == {"queue_or_scheduler": (10, 0, 10)}
+
+
+def test_a_node_that_went_to_another_cluster_is_free_in_one_queue_only():
+    sender = Sender(gpus=2)
+    diagnosed(free_hour(sender, [4] * 6))
+    start_ms = T0 + HOUR_MS
+    there = {"jobs": [a_job("slurm/tiger/9", cluster="tiger")], "allocations": [held(start=start_ms, end=start_ms + HOUR_MS)]}
+    told = {"start_ms": [start_ms + step * MINUTE for step in range(60)], "pending_gpus": [4.0] * 60}
+    diagnosed(sender.batch(start_ms, *[EMPTY] * 60, host=told, **there))
+
+    capacity.replace([(Node.objects.get().pk, at) for at in (T0, start_ms)], throttled=(), now=NOW)
+
+    assert sums() == {"queue_or_scheduler": (120, 0, 120)}
+    assert Finding.objects.get(job=None).cluster == "tiger"
+
+
+def test_a_machine_that_was_called_fixed_is_open_again_when_its_trouble_is_back():
+    sender, jobs = Sender(), {"jobs": [a_job()], "allocations": [held(end=T0 + 3 * HOUR_MS)]}
+    seen = []
+    for place, says in enumerate((HOT, BUSY, HOT)):
+        diagnosed(sender.batch(T0 + place * HOUR_MS, *[says] * 60, **jobs))
+        seen.append(Finding.objects.get(cause="throttled").status)
+        Finding.objects.filter(cause="throttled", decided_at=None).update(status="fixed", decided_at=hour(1))
+
+    assert seen == ["open", "fixed", "open"]
 
 
 def test_a_lost_gpu_is_one_finding_of_its_node_that_names_the_job_and_saves_nothing_of_waste():

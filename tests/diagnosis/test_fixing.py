@@ -111,6 +111,18 @@ def test_jobs_without_a_name_or_of_another_size_are_no_runs_of_the_series(gpu):
     assert (Fix.objects.get().runs_after, Fix.objects.get().outcome) == (2, "waiting")
 
 
+def test_a_fix_keeps_its_figures_when_the_runs_before_it_are_too_old_to_be_read(gpu):
+    jobs = [a_run(gpu, day, STARVED) for day in range(3)] + [a_run(gpu, day, SHORTER) for day in (3, 4, 5)]
+    fixed(jobs[2], 3)
+    fixing.measure(NOW)
+    before = list(Fix.objects.values())
+    a_run(gpu, 90, SHORTER)
+
+    for day in (92, 100, 200):
+        fixing.measure(START + day * DAY)
+        assert list(Fix.objects.values()) == before, day
+
+
 def test_a_run_that_goes_on_is_not_looked_at_yet(gpu):
     for day in range(3):
         a_run(gpu, day, STARVED)

@@ -1,6 +1,7 @@
 -- One row: a cause that is the node's to mend, or a cluster's queue. First and last are the hours in which it was.
 -- In:  node_ids, clusters (of which something changed), throttled (causes of nodes that CauseEntries tell), now_ms (no finding ends later).
--- Again: safe, a finding is one row per subject and cause; what people decided stays.
+-- Again: safe, a finding is one row per subject and cause; what people decided stays, but what was called fixed is open again once
+--        there is an hour of it that began after that: it is the same machine, and the next fault of it is not the one that was mended.
 WITH hours AS (
     SELECT node_id, '' AS cluster, cause, start
     FROM diagnosis_capacityentry
@@ -20,6 +21,7 @@ told AS (
         cluster,
         cause,
         (extract(epoch FROM min(start)) * 1000)::bigint AS first_ms,
+        max(start) AS last_start,
         LEAST((extract(epoch FROM date_trunc('hour', max(start), 'UTC')) * 1000)::bigint + 3600000, %(now_ms)s::bigint) AS last_ms
     FROM hours
     GROUP BY node_id, cluster, cause
@@ -35,7 +37,9 @@ gone AS (
 ),
 known AS (
     UPDATE diagnosis_finding AS finding
-    SET first_ms = told.first_ms, last_ms = told.last_ms
+    SET first_ms = told.first_ms,
+        last_ms = told.last_ms,
+        status = CASE WHEN finding.status = 'fixed' AND told.last_start >= finding.decided_at THEN 'open' ELSE finding.status END
     FROM told
     WHERE finding.cause = told.cause AND finding.cluster = told.cluster AND finding.node_id IS NOT DISTINCT FROM told.node_id
       AND finding.job_id IS NULL

@@ -1,6 +1,6 @@
 -- One row: a cause that wasted time of a job. First and last are those of its cells.
 -- In:  job_ids; unfit (causes that are no findings).
--- Again: safe, a finding is one row per job and cause; what people decided stays, but a fix that did not hold is open again.
+-- Again: safe, a finding is one row per job and cause; what people decided stays: whether a fix held the next runs tell (fixing.py).
 WITH told AS (
     SELECT
         job_id,
