@@ -31,6 +31,7 @@ CELLS_PER_HOUR = HOUR_MS // CELL_MS
 DAY_MS = 24 * HOUR_MS
 LOOKS_BACK = timedelta(days=2)  # for the job that tells a node's cluster
 ASKED = 3  # nodes of a cluster whose word about its one queue is read
+MOST_ASKED = 32  # nodes of a cluster have the same sources: where so many say nothing of a queue, nobody does
 
 NodeHours = Collection[tuple[int, int]]  # node id, clock hour in ms
 
@@ -109,7 +110,7 @@ def _pending(nodes: Sequence[int], start_ms: int, end_ms: int) -> Floats | None:
     """GPUs that the queue waits for by cell, as the first nodes that tell it say; NaN = not told, None: nobody tells, or nobody waits."""
     told = np.full((end_ms - start_ms) // CELL_MS, np.nan)
     asked = 0
-    for node_id in nodes:
+    for node_id in nodes[:MOST_ASKED]:
         host = frames.host(node_id, start_ms, end_ms)
         if "pending_gpus" not in host.columns:
             continue

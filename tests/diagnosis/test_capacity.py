@@ -1,6 +1,8 @@
 """Findings of nodes and of a cluster's queue, from batches to rows: through the real door and the real ledger."""
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from fleetwatch.diagnosis import capacity, places, services
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
@@ -66,6 +68,16 @@ def test_without_anybody_waiting_and_without_a_word_of_the_queue_nothing_is_said
 
     assert sums() == {}
     assert not Finding.objects.filter(job=None).exists()
+
+
+def test_where_nobody_tells_of_the_queue_not_every_node_is_asked(django_assert_max_num_queries):
+    post(*(Sender(node=f"n{number}").batch(T0, EMPTY) for number in range(6)))
+    nodes = [node.pk for node in Node.objects.order_by("pk")]
+
+    with CaptureQueriesContext(connection) as few:
+        assert capacity._pending(nodes[:1] * capacity.MOST_ASKED, T0, T0 + HOUR_MS) is None
+    with django_assert_max_num_queries(len(few)):
+        assert capacity._pending(nodes * capacity.MOST_ASKED, T0, T0 + HOUR_MS) is None
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

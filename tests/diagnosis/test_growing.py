@@ -60,6 +60,51 @@ def test_five_minutes_at_a_time_say_what_one_run_says(seed, kind):
     assert grown == stored()
 
 
+POWER = {"power_w": 400.0, "energy_j": 24_000.0, "power_max_w": 420.0, "util_p5": 1.0, "util_high_fraction": 1.0}
+WORKS = STEADY | POWER
+SPINS = STEADY | POWER | {"power_w": 90.0, "energy_j": 5_400.0, "power_max_w": 92.0, "spin_fraction": 1.0}
+SAVES = PAUSES | {"util_dips": 0.0, "util_longest_low_s": 25.0, "power_w": 250.0, "energy_j": 15_000.0, "util_high_fraction": 0.5}
+
+
+def of_ranks(minutes: int, seed: int) -> list[tuple[dict[str, float], dict[str, float]]]:
+    """What the ranks of each of two nodes say together: they work, pause to save, wait for the other node's, hang."""
+    draw = random.Random(seed)
+    said: list[tuple[dict[str, float], dict[str, float]]] = []
+    while len(said) < minutes:
+        count = draw.randint(3, 45)
+        ways = {"work": (WORKS, WORKS), "wait": (SPINS, WORKS), "hang": (SPINS, SPINS), "apart": (RESTS | POWER, WORKS)}
+        way = draw.choice([*ways, "save"])
+        said += [ways[way]] * count if way in ways else [(SAVES, SAVES) if step % 4 == 0 else (WORKS, WORKS) for step in range(count)]
+    return said[:minutes]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("seed", "cause"), [(3, "checkpoint_stall"), (4, "hung")])
+def test_ranks_on_two_nodes_of_which_some_come_late_are_told_as_by_one_run(seed, cause):
+    draw, late, said = random.Random(seed), [], of_ranks(60 * HOURS, seed)
+    senders = [Sender(node=node, gpus=2) for node in ("n1", "n2")]
+    for first in range(0, len(said), 5):
+        now = START + timedelta(minutes=first + 5, seconds=20)
+        for place, sender in enumerate(senders):
+            says = [both[place] for both in said[first : first + 5]]
+            batch = sender.batch(T0 + first * MINUTE, *says, jobs=[a_job()], allocations=[held(0), held(1)])
+            late += [batch] if draw.random() < 0.15 else []
+            post(*([] if batch in late else [batch]), now=now)
+        if late and draw.random() < 0.3:
+            post(late.pop(0), now=now)
+        services.diagnose(now, 1000)
+    post(*late, now=now)
+    services.diagnose(now, 1000)
+    grown = stored()
+    assert {cause, "rank_wait"} <= set(CauseEntry.objects.values_list("cause", flat=True))
+
+    for table in (NodeCells, DiagnosedDay, CauseEntry, Finding):
+        table.objects.all().delete()
+    services.diagnose(now, 1000)
+
+    assert grown == stored()
+
+
 def an_hour(low_s: list[float], windows: list[float]) -> Hour:
     """The first cells of a GPU each: seconds in long pauses, and windows."""
     figures = np.array([low_s, windows], dtype=np.float32)[:, :, None]
