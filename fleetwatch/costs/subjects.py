@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import Self
 
 from django.db.models import Q, QuerySet
@@ -96,8 +97,14 @@ def find(kind: str, name: str, *, node_class: str = "", region: str = "") -> Sub
         case "gpu_model":
             bare = _of(GPUModel.objects.filter(name=name).first())
     if bare is None:
-        raise RateError(f"There is no {KINDS[kind]} {name[:100]!r}.", field=kind)
+        raise RateError(f"There is no {KINDS[kind]} {name[:100]!r}.{_meant(name) if kind == 'gpu_model' else ''}", field=kind)
     return replace(bare, node_class=node_class, region=region)
+
+
+def _meant(name: str) -> str:
+    """The GPU model whose name is most like it, as a question; "" where none is much like it."""
+    known = {one.casefold(): one for one in GPUModel.objects.order_by("name").values_list("name", flat=True)}
+    return "".join(f" Did you mean {known[one]!r}?" for one in get_close_matches(name[:100].casefold(), known, n=1))
 
 
 def _of(thing: GPU | Node | GPUModel | None) -> Subject | None:

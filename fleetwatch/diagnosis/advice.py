@@ -40,6 +40,7 @@ class Place:
     name: str = ""  # Kubernetes: namespace/pod
     node: str = ""  # of the GPU that was looked at
     pids: tuple[int, ...] = ()  # of the job, there
+    is_over: bool = False  # the job ended: nothing is left to end
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,8 @@ def advise(code: str, facts: Facts) -> Advice:
     cause = BY_CODE[code]
     pid = str(facts.place.pids[0]) if facts.place.pids else "PID"
     tell = tuple(Step(step.text, step.code.replace("--pid PID", f"--pid {pid}")) for step in cause.tell)
-    return Advice(cause, (*_concrete(code, facts), *cause.fixes), command(code, facts.place), tell)
+    over = (OVER,) if code in _ENDED_BY_HAND and facts.place.is_over else ()
+    return Advice(cause, (*over, *_concrete(code, facts), *cause.fixes), command(code, facts.place), tell)
 
 
 def command(code: str, place: Place) -> str:
@@ -81,9 +83,11 @@ def command(code: str, place: Place) -> str:
         return _drain(place, _TROUBLE[code])
     if code == "persistence_off" and place.node:
         return f"ssh -- {_word(place.node)} nvidia-smi -pm 1"
-    return _end(place) if code in ("allocated_no_process", "idle_held", "hung") else ""
+    return _end(place) if code in _ENDED_BY_HAND and not place.is_over else ""
 
 
+_ENDED_BY_HAND = ("allocated_no_process", "idle_held", "hung")
+OVER = Step("The job has ended, nothing is left to end: what follows is for its next run.")
 _TROUBLE = {"gpu_fault": "GPU fault", "throttled": "GPU slowed by heat or power"}
 
 

@@ -204,12 +204,17 @@ def _facts(job: Job, entry: CauseEntry, place: _Place, read: Sequence[Read]) -> 
     )
 
 
+def place_of(job: Job) -> advice.Place:
+    """Who holds or held GPUs, as far as the job's row says."""
+    return advice.Place(job.scheduler, job.external_id, job.name, is_over=job.end_ms is not None)
+
+
 def facts_of(job: Job, gpu: GPU | None, *, gpus: int, affected_gpus: int) -> advice.Facts:
     """What is known of a job, and of one of its GPUs, without telemetry."""
     if gpu is None:
-        return advice.Facts(advice.Place(job.scheduler, job.external_id, job.name), gpus=gpus, affected_gpus=affected_gpus, kind=job.kind)
+        return advice.Facts(place_of(job), gpus=gpus, affected_gpus=affected_gpus, kind=job.kind)
     pids = GPUProcess.objects.filter(job=job, gpu__node=gpu.node_id).order_by("pid").values_list("pid", flat=True).distinct()[:MAX_PIDS]
-    place = advice.Place(job.scheduler, job.external_id, job.name, gpu.node.name, tuple(pids))
+    place = replace(place_of(job), node=gpu.node.name, pids=tuple(pids))
     return advice.Facts(place, gpus=gpus, affected_gpus=affected_gpus, kind=job.kind)
 
 

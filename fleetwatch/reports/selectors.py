@@ -20,7 +20,7 @@ from fleetwatch.reports.waste import GROUPS, WasteReport
 
 
 def waste_rows(interval: Interval, group_by: str) -> WasteReport:
-    """The waste report of covered(interval) by team, project, cost centre, user or job. Raises ValueError for another group_by."""
+    """The waste report of covered(interval) by one of GROUPS. Raises ValueError for another group_by."""
     if group_by not in GROUPS:
         raise ValueError(f"can't report by {group_by!r}; there is {', '.join(GROUPS)}")
     found = costs.breakdown(interval, group_by)

@@ -10,7 +10,7 @@ from fleetwatch.costs.totals import Group, Totals
 from fleetwatch.ledger.policy import STATES, TIERS
 from fleetwatch.lib.intervals import Interval
 
-GROUPS = ("team", "project", "cost_centre", "user", "job")
+GROUPS = ("team", "project", "cost_centre", "user", "job", "node", "gpu_model")
 MICRO = 1_000_000
 # A spreadsheet runs a cell that begins so: https://owasp.org/www-community/attacks/CSV_Injection
 ACTIVE_FIRST_CHARACTERS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")

@@ -33,6 +33,18 @@ def book():
     return list(Rate.objects.order_by("valid_from", "pk").values_list("price_per_gpu_hour", "valid_from", "valid_to"))
 
 
+def test_a_misspelt_gpu_model_is_met_with_the_one_most_like_it():
+    GPUModel.objects.get_or_create(name="H100 SXM")
+
+    with pytest.raises(RefusedError) as refused:
+        import_rates(b"gpu_model,price,valid_from\nh100-sxm,3.20,2026-11-01\nabacus,3.20,2026-11-01\n", now=NOW)
+
+    assert [fault.text for fault in refused.value.faults] == [
+        "There is no GPU model 'h100-sxm'. Did you mean 'H100 SXM'?",
+        "There is no GPU model 'abacus'.",
+    ]
+
+
 def test_a_file_sets_rates_of_every_kind_of_subject():
     a_gpu(uuid="GPU-A", node="gpu-01")
     content = HEADER + "GPU-A,,,,,,1,2026-11-01,\n,gpu-01,,,,,2,2026-11-01,\n,,train,,,,3,2026-11-01,\n,,,H100 SXM,spot,eu,4,2026-11-01,\n"

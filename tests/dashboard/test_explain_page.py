@@ -52,6 +52,17 @@ def test_a_long_period_is_explained_by_its_newest_hours(reader, gpu):
     assert "the newest 6 hours of it in the period" in reader.get(f"/explain?gpu={gpu.uuid}&range=7d").content.decode()
 
 
+def test_the_hours_before_the_newest_ones_are_one_step_away(reader, gpu):
+    page = reader.get(f"/explain?gpu={gpu.uuid}&state=idle&range=7d").content.decode()
+
+    found = re.search(r'href="(/explain\?[^"]*)">the hours before', page)
+    assert found is not None
+    before = reader.get(html.unescape(found[1]))
+    assert before.status_code == 200
+    assert "state=idle" in found[1]
+    assert "can&#x27;t read" not in before.content.decode()
+
+
 def test_pages_that_show_the_figure_lead_to_it(reader, gpu):
     for page in (f"/gpus/{gpu.uuid}?{PERIOD}", f"/nodes/n1?{PERIOD}"):
         assert "/explain?" in reader.get(page).content.decode()
@@ -63,6 +74,7 @@ def test_a_figure_is_gpu_time_times_rate_and_leads_to_its_jobs(reader, gpu):
     assert "GPU time × rate = dollars" in page
     assert page.count("$1.80") >= 2  # half an hour useful and half an hour idle, at 3.60
     assert "job=slurm%2Fdella%2F%3Cscript%3E" in page
+    assert '<div class="sub">ann' in page  # many jobs bear one name: whose it is stands beside it
     assert "<script>alert" not in page
 
 

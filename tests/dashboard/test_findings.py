@@ -6,6 +6,7 @@ import pytest
 
 from fleetwatch.accounts.models import User
 from fleetwatch.diagnosis.models import Finding, Fix
+from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.dashboard import factories
 from tests.diagnosis.told import NOW, capacity, cause, diagnosed, finding, gpu, job, place, rate
@@ -31,6 +32,14 @@ def test_the_inbox_shows_what_could_be_saved_and_the_command(admin, found):
     assert "<script>alert" not in page
     # one quoted word of the shell
     assert "scancel &#x27;&lt;script&gt;alert(1)&lt;/script&gt;; rm -rf /&#x27;" in page
+
+
+def test_a_job_that_ended_is_not_to_be_ended(admin, found):
+    Job.objects.update(end_ms=to_ms(NOW) - HOUR_MS)
+
+    for page in ("/findings", f"/findings/{found.pk}"):
+        assert "scancel" not in admin.get(page).content.decode()
+    assert "The job has ended" in admin.get(f"/findings/{found.pk}").content.decode()
 
 
 def test_a_findings_page_is_there_without_telemetry(admin, found):

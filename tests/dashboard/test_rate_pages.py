@@ -55,7 +55,7 @@ def test_a_file_is_shown_in_dollars_and_set_by_the_next_step(admin):
     assert "Set 1 rate<" in text_of(shown)
     assert Rate.objects.count() == 1
     done = admin.post("/settings/rates/import", {"do": "import", "text": shown.context["text"]}, follow=True)
-    assert "1 rates were set; 0 stood already." in text_of(done)
+    assert "1 rate was set; 0 stood already." in text_of(done)
     assert Rate.objects.count() == 2
 
 
@@ -86,7 +86,7 @@ def test_a_file_of_mapping_rules_is_shown_by_the_lines_that_it_moves_and_set_by_
     assert "Set 1 rule<" in text_of(shown)
     assert not MappingRule.objects.exists()
     done = admin.post("/settings/mappings/import", {"do": "import", "text": shown.context["text"]}, follow=True)
-    assert "1 rules were set; 0 stood already." in text_of(done)
+    assert "1 rule was set; 0 stood already." in text_of(done)
     assert MappingRule.objects.get().created_by == "ann"
 
 

@@ -90,6 +90,14 @@ def test_a_job_is_ended_in_the_words_of_its_scheduler(place, command):
     assert advice.command("idle_held", place) == command
 
 
+def test_of_a_job_that_ended_nothing_is_left_to_end():
+    told = advice.advise("hung", advice.Facts(Place("slurm", "4711", is_over=True)))
+
+    assert told.command == ""
+    assert told.steps[0] == advice.OVER
+    assert advice.OVER not in advice.advise("hung", advice.Facts(Place("slurm", "4711"))).steps
+
+
 def test_a_sick_node_is_taken_out_of_service_and_no_job_is_ended():
     assert advice.command("throttled", Place("slurm", "7", node="gpu-01")) == (
         "scontrol update nodename=gpu-01 state=drain reason='GPU slowed by heat or power'"

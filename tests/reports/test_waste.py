@@ -48,8 +48,11 @@ def test_the_csv_says_who_wasted_what_in_named_units():
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("group_by", "keys"), [("user", {"ann", "ben"}), ("job", {"slurm/della/1", "slurm/della/2"})])
-def test_the_same_by_user_and_by_job(group_by, keys):
+@pytest.mark.parametrize(
+    ("group_by", "keys"),
+    [("user", {"ann", "ben"}), ("job", {"slurm/della/1", "slurm/della/2"}), ("gpu_model", {"H100 SXM", "L4"})],
+)
+def test_the_same_by_user_job_and_model(group_by, keys):
     two_teams()
 
     report = selectors.waste_rows(ONE_HOUR, group_by)

@@ -11,12 +11,15 @@ from django.views.decorators.http import require_GET
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.priced import priced
 from fleetwatch.costs.totals import UNALLOCATED, Scope
+from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.decided import by_rule
 from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.selectors import Owner
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import explain
 from fleetwatch.ledger.policy import STATES
+from fleetwatch.lib.intervals import Interval
 
 MAX_RULES = 60  # shown; the API gives every window
 MAX_PARTS = 40
@@ -50,16 +53,31 @@ def _of_figure(request: HttpRequest) -> HttpResponse:
     further = further | ({} if state is None else {"state": state})
     context = {
         "told": told,
-        "subjects": [(SUBJECTS[name], value or "what no job held") for name, value in named.items()],
+        "subjects": [(SUBJECTS[name], value) for name, value in named.items()],
+        "owners": _owners(told, period.interval),
         "state": state,
         "further": urlencode(further),
     }
     return render(request, "dashboard/figure.html", period.context("waste", **context))
 
 
+def _owners(told: costs.Traced, interval: Interval) -> dict[str, Owner]:
+    """Whose the jobs in it are, by key: many jobs bear one name. GPUs, and what no job held, have no owner."""
+    keys = [group.key for group in told.parts.groups if group.key != UNALLOCATED] if told.parts_by == "job" else []
+    return selectors.owners(keys, before=interval.end)
+
+
 def _state(request: HttpRequest) -> str | None:
     state = request.GET.get("state")
     return state if state in STATES else None
+
+
+def _earlier(request: HttpRequest, period: Interval, shown: Interval) -> str:
+    """The query of what the period has before the hours that are shown; "" where it has none."""
+    if shown.start <= period.start:
+        return ""
+    kept = {name: request.GET[name] for name in ("gpu", "job", "state") if name in request.GET}
+    return urlencode(kept | {"from": period.start.isoformat(), "to": shown.start.isoformat()})
 
 
 def _of_gpu(request: HttpRequest) -> HttpResponse:
@@ -81,6 +99,7 @@ def _of_gpu(request: HttpRequest) -> HttpResponse:
         "interval": interval,
         "asked": [moment.isoformat(timespec="minutes") for moment in (interval.start, interval.end)],
         "is_cut": interval != period.interval,
+        "earlier": _earlier(request, period.interval, interval),
         "is_final": explain.is_final(interval, period.now),
         "lines": lines,
         "total_usd": sum(line.usd for line in lines if line.usd is not None),

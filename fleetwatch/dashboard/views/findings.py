@@ -106,7 +106,7 @@ def findings(request: HttpRequest) -> HttpResponse:
 
 def _row(line: Line) -> Row:
     cause, job = BY_CODE[line.finding.cause], line.job
-    typed = advice.command(cause.code, advice.Place(job.scheduler, job.external_id, job.name))
+    typed = advice.command(cause.code, evidence.place_of(job))
     first = next((step.code for step in cause.fixes if step.code and "\n" not in step.code), "")
     return Row(line, cause, CONFIDENCES[line.caused.confidence], typed or first)
 

@@ -81,7 +81,7 @@ def _page(request: HttpRequest, kind: Kind, act: Callable[..., Imported]) -> Htt
         try:
             if request.POST.get("do") == "import":
                 done = act(content, now=period.now)
-                messages.success(request, f"{done.set} {kind.noun}s were set; {done.stood} stood already.")
+                messages.success(request, f"{done.set} {kind.noun}{' was' if done.set == 1 else 's were'} set; {done.stood} stood already.")
                 return redirect(f"{reverse(kind.home)}#{kind.noun}s")
             context["dry_run"] = kind.look(content, now=period.now)
         except RefusedError as error:
