@@ -232,7 +232,7 @@ def _detail(request: HttpRequest, found: Finding) -> Answer:
     wanted, now = asked(request), timezone.now()
     if found.job is None:
         line, seen, ahead = places.line_of(found, wanted.interval, now=now), None, None
-        facts = advice.Facts(places.place(found))
+        facts = places.facts(found, wanted.interval)
     else:
         line = selectors.with_jobs([selectors.line_of(found, wanted.interval, now=now)], before=wanted.interval.end)[0]
         seen, ahead = evidence.evidence_of(found), recurring.projection(found.job, found.cause, now=now)

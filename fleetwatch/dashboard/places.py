@@ -69,7 +69,7 @@ def context(request: HttpRequest, found: Finding, period: Period) -> dict[str, A
         "finding_id": str(found.pk),
         "row": row(line),
         "line": line,
-        "advice": advice.advise(found.cause, advice.Facts(places.place(found))),
+        "advice": advice.advise(found.cause, places.facts(found, period.interval)),
         "evidence": evidence.evidence(hurt[0].job, found.cause) if found.cause == THROTTLED and hurt else None,
         "affected": places.affected(found, period.interval),
         "hurt": hurt,

@@ -56,6 +56,7 @@ class Facts:
     gpu_model: str = ""
     kind: str = ""  # of the job: batch, interactive or service
     met: frozenset[str] = frozenset()  # features whose signs are met
+    indexes: tuple[int, ...] = ()  # of the affected GPUs, on their node
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,13 @@ def advise(code: str, facts: Facts) -> Advice:
     pid = str(facts.place.pids[0]) if facts.place.pids else "PID"
     tell = tuple(Step(step.text, step.code.replace("--pid PID", f"--pid {pid}")) for step in cause.tell)
     over = (OVER,) if code in _ENDED_BY_HAND and facts.place.is_over else ()
-    return Advice(cause, (*over, *_concrete(code, facts), *cause.fixes), command(code, facts.place), tell)
+    fixes = tuple(Step(step.text, _on(step.code, facts.indexes)) for step in cause.fixes)
+    return Advice(cause, (*over, *_concrete(code, facts), *fixes), command(code, facts.place), tell)
+
+
+def _on(typed: str, indexes: tuple[int, ...]) -> str:
+    """The command with the GPUs that it is about, where these are known."""
+    return typed.replace("-i INDEX", f"-i {','.join(map(str, indexes))}") if indexes else typed
 
 
 def command(code: str, place: Place) -> str:
@@ -151,7 +158,8 @@ def _loader(facts: Facts) -> tuple[Step, ...]:
         more = f"#SBATCH --cpus-per-task={round((facts.cores or 0) * 2)}" if facts.cores and facts.place.scheduler == "slurm" else ""
         return (Step(why, more),)
     if DISK in facts.met:
-        return (Step("Processes wait for the disk: copy the data to local NVMe before the first epoch, in shards of 100 MB and more."),)
+        why = "Processes wait for the disk: copy the data to local NVMe before the first epoch, in shards of 100 MB and more."
+        return (Step(why, 'rsync -a DATASET/ "${TMPDIR:-/tmp}"/dataset/'),)
     if workers is None:
         return ()
     only = "One thread is full while the other cores rest, as with num_workers=0. " if ONE_THREAD in facts.met else ""

@@ -191,6 +191,12 @@ def place(finding: Finding) -> advice.Place:
     )
 
 
+def facts(finding: Finding, interval: Interval) -> advice.Facts:
+    """What its advice needs: the node, and the places of its GPUs there."""
+    indexes = {one.gpu.index for one in affected(finding, interval)} if finding.node_id else set()
+    return advice.Facts(place(finding), indexes=tuple(sorted(index for index in indexes if index is not None)))
+
+
 def progress(interval: Interval, *, now: datetime) -> Progress:
     """How far diagnosis is with the period's hours that are over."""
     end = min(interval.end, from_ms(to_ms(now)) - timedelta(minutes=5))

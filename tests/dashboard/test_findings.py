@@ -141,7 +141,7 @@ def test_a_machine_is_told_apart_from_jobs_and_its_dollars_are_capacity(admin, f
     assert page.count("$1.20–2.40") == 2
     assert "What is wrong with it" in admin.get("/nodes/n1?range=7d").content.decode()
     assert "none of the others" in page
-    assert admin.get(f"/findings/{broken.pk}").status_code == 200
+    assert f"nvidia-smi --gpu-reset -i {gpu(1).index}" in admin.get(f"/findings/{broken.pk}").content.decode()
 
 
 def test_a_queues_finding_says_what_jobs_could_have_used_and_is_decided_like_any_other(admin):

@@ -48,6 +48,20 @@ def test_full_cores_want_more_cores_and_not_more_workers():
     assert first.code == "#SBATCH --cpus-per-task=16"
 
 
+def test_a_slow_disk_wants_the_data_staged_and_not_more_workers():
+    first = advice.advise("data_starved", Facts(cores=16, met=frozenset({"iop"}))).steps[0]
+
+    assert "wait for the disk" in first.text
+    assert first.code.startswith("rsync -a DATASET/")
+
+
+@pytest.mark.parametrize(("indexes", "typed"), [((3,), "-i 3"), ((0, 3), "-i 0,3"), ((), "-i INDEX")])
+def test_the_gpus_to_reset_are_named_where_they_are_known(indexes, typed):
+    steps = advice.advise("gpu_fault", Facts(indexes=indexes)).steps
+
+    assert f"nvidia-smi --gpu-reset {typed}" in [step.code for step in steps]
+
+
 def test_one_full_thread_wants_workers():
     first = advice.advise("data_starved", Facts(cores=32.0, gpus=4, met=frozenset({"main1"}))).steps[0]
 
