@@ -156,7 +156,9 @@ def _runs_match(span: _Span) -> Iterator[Imbalance]:
         for gpu_id, job_id, state, start, gpu_ms in rows.values_list("gpu_id", "job_id", "state", "start", "gpu_ms").iterator():
             held = (gpu_id, job_id, state, to_ms(start) // HOUR_MS * HOUR_MS)
             sums[held] = sums.get(held, 0) + gpu_ms
-    parts = Run.objects.filter(node=span.node, start_ms__gte=span.start_ms, start_ms__lt=span.end_ms)
+    # the bounds on the end let the index be used; a part that lies beyond them leaves its entries without runs
+    ends = {"end_ms__gt": span.start_ms, "end_ms__lte": span.end_ms + HOUR_MS}
+    parts = Run.objects.filter(node=span.node, start_ms__gte=span.start_ms, start_ms__lt=span.end_ms, **ends)
     for part in parts.iterator():
         hour = part.start_ms // HOUR_MS * HOUR_MS
         if not part.start_ms < part.end_ms <= hour + HOUR_MS or part.condition not in CONDITIONS:
