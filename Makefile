@@ -37,7 +37,7 @@ format: ## ruff's format and safe fixes
 	@.venv/bin/ruff format .
 	@.venv/bin/ruff check --fix .
 
-bench: ## the benchmarks in twenty minutes, into docs/benchmarks.md (needs Debian's victoria-metrics, prometheus, prometheus-node-exporter, gcc)
+bench: ## the benchmarks in eleven minutes, into docs/benchmarks.md (needs Debian's victoria-metrics, prometheus, prometheus-node-exporter, gcc)
 	@$(PYTHON) deploy/bootstrap.py dev
 	@$(RUN) -m benchmarks --size quick
 

@@ -28,6 +28,7 @@ HEAT, SERIES, WASTE = "heat map of utilisation, 24 h", "one GPU, all columns, 24
 REPORT = "report of 30 days by team"
 OURS = "FleetWatch"
 WRITE_AT_ONCE = 4
+TARGET_GPUS = 1000  # pages' and reports' targets are of a fleet of this size; of a larger one their growth is
 CHECKED_DAYS = 3  # the posted one, and two that are tiled from it
 SLICES_TOLD = 12  # half hours between two lines on the terminal
 
@@ -294,12 +295,15 @@ def pages_table(found: Measured) -> Table:
         ["page", "ms", "CPU ms of web and Postgres", "bytes"],
         rows,
         notes=("over one kept connection to the web server as `manage.py up` starts it; nothing is cached between requests",),
-        goals=(
-            Goal("30-day fleet report from the ledger", found.of(REPORT, OURS).median_s, 0.3, 0.05, "s", where=where),
-            Goal(
-                "any page, server time: the slowest", max(one.median_s for one in found.pages.values()) * 1000, 300, 80, "ms", where=where
-            ),
-        ),
+        goals=_page_goals(found, where) if found.gpus <= TARGET_GPUS else (),
+    )
+
+
+def _page_goals(found: Measured, where: str) -> tuple[Goal, ...]:
+    slowest_ms = max(one.median_s for one in found.pages.values()) * 1000
+    return (
+        Goal("30-day fleet report from the ledger", found.of(REPORT, OURS).median_s, 0.3, 0.05, "s", where=where),
+        Goal("any page, server time: the slowest", slowest_ms, 300, 80, "ms", where=where),
     )
 
 
