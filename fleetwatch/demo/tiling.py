@@ -47,7 +47,8 @@ def take_for_granted(posted_day: Interval, days: int) -> None:
 def without_indexes() -> Iterator[None]:
     """Entries and runs have no index but their key meanwhile: made at the end, all rows at once, they cost a third.
 
-    They come back whatever is raised, and with them what the planner knows of the rows, as on a hub that filled by and by; only where the process is killed the hub is left without, and is to be thrown away.
+    They come back whatever is raised, and with them what the planner knows of the rows, as on a hub that filled by and by;
+    only where the process is killed the hub is left without, and is to be thrown away.
     """
     with connection.schema_editor() as editor:
         for model in (Entry, Run):
