@@ -48,7 +48,8 @@ def seal_closed_hours(now: datetime, limit: int) -> dict[str, int]:
     """Counts of what was done: hours, windows, batches sealed; hours skipped (another worker has them), final,
     and failed: what stays marked for a later run though nobody else has it.
 
-    At most `limit` hours, the oldest first. Hours that are still open stay hot: frames reads both.
+    At most `limit` hours, the newest first: heat maps show a sealed hour whole, and people look at today. Hours that are
+    still open stay hot: frames reads both.
     """
     did: Counter[str] = Counter(hours=0, windows=0, batches=0)
     for portion in _portions(_closed(now, limit)):
@@ -155,10 +156,11 @@ def _draw(merges: Sequence[tuple[Packed, Table, list[datetime]]]) -> None:
 
 
 def _closed(now: datetime, limit: int) -> Portion:
-    """The hours with marks that ended at least GRACE before `now`, by node, the longest waiting node first."""
+    """The hours with marks that ended at least GRACE before `now`, by node, the newest first."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT node_id, hour FROM telemetry_sealmark WHERE hour <= %s GROUP BY hour, node_id ORDER BY hour, node_id LIMIT %s",
+            "SELECT node_id, hour FROM telemetry_sealmark WHERE hour <= %s"
+            " GROUP BY hour, node_id ORDER BY hour DESC, node_id DESC LIMIT %s",
             [now - HOUR - GRACE, limit],
         )
         hours: Portion = defaultdict(list)

@@ -8,7 +8,7 @@ from django.db import connection
 from django.db.models import Count, Max, Min, Sum
 
 from fleetwatch.inventory.models import GPU
-from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.telemetry import frames, steps
 from fleetwatch.telemetry.cells import winners
 from fleetwatch.telemetry.models import Batch, Chunk, HealthEvent, LateHour, ReceivedSequence, SealMark, TouchedHour
@@ -129,6 +129,12 @@ def overdue_batches(now: datetime, *, limit: int) -> int:
             "SELECT count(*) FROM (SELECT FROM telemetry_sealmark WHERE hour <= %s LIMIT %s) AS overdue", [_overdue_before(now), limit]
         )
         return int(cursor.fetchone()[0])
+
+
+def undrawn_hours(interval: Interval, now: datetime) -> int:
+    """(Node, hour) of the interval whose cells can't be seen in a heat map yet: closed, and not sealed by a run that is over."""
+    touching = SealMark.objects.filter(hour__gt=interval.start - HOUR, hour__lt=interval.end, hour__lte=_overdue_before(now))
+    return touching.values("node_id", "hour").distinct().count()
 
 
 def _overdue_before(now: datetime) -> datetime:

@@ -19,7 +19,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, to_ms
 from fleetwatch.operations.models import JobRun
-from fleetwatch.telemetry.models import DayMatrix, TouchedHour
+from fleetwatch.telemetry.models import DayMatrix, SealMark, TouchedHour
 from tests.dashboard import factories, fleet
 
 pytestmark = pytest.mark.django_db
@@ -188,6 +188,19 @@ def test_the_metric_map_decodes_the_day_matrix_and_keeps_holes(small):
     assert util == [[0.4] * 6 + [None] * 6]
     # a step of a power byte is 8 W; the GPU's limit is 700 W: 400 / 700
     assert power == [[0.571] * 6 + [None] * 6]
+
+
+def test_a_map_of_a_metric_tells_hours_that_are_still_to_be_drawn(small):
+    node_id = Run.objects.first().gpu.node_id
+    for hours in (2, 3, 40):
+        SealMark.objects.create(
+            node_id=node_id, hour=factories.NOW - timedelta(hours=hours), batch_received_at=factories.NOW, batch_id=hours
+        )
+
+    util, state = (text_of(small.get(f"/fleet?metric={metric}&from=now-4h&to=now")) for metric in ("util", "state"))
+
+    assert "2 hours of nodes in this period are still to come" in util
+    assert "still to come" not in state
 
 
 def test_the_gpus_series_come_from_its_windows_with_their_gap(admin):

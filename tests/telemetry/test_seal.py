@@ -53,6 +53,17 @@ def test_an_hour_is_sealed_ten_minutes_after_it_ended():
     assert in_time["hours"] == 1
 
 
+def test_the_newest_hours_are_sealed_first():
+    node = make_node()
+    store(node)
+    store(node, sequence=2, starts=[HOUR_START_MS + HOUR_MS])
+
+    did = seal.seal_closed_hours(CLOSED + timedelta(hours=1), limit=1)
+
+    assert did["hours"] == 1
+    assert SealMark.objects.get().hour == HOUR
+
+
 def test_windows_belong_to_the_hour_in_which_they_start():
     node = make_node()
     last, first = HOUR_START_MS + HOUR_MS - 10_000, HOUR_START_MS + HOUR_MS

@@ -2,6 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fleetwatch.lib.intervals import Interval
 from fleetwatch.telemetry import partitions, seal, selectors, services
 from tests.telemetry.factories import HOUR, HOUR_START_MS, make_node, store
 
@@ -52,6 +53,24 @@ def test_depth_says_what_waits():
     assert depth.partitions >= 1
     assert depth.hot_bytes > 0
     assert (after.unsealed_marks, after.chunks, after.sealed_windows) == (0, 1, 2)
+
+
+def test_hours_are_undrawn_from_the_run_that_should_have_sealed_them_until_one_has():
+    hour_end = HOUR + timedelta(hours=1)
+    whole = Interval(HOUR - timedelta(hours=1), hour_end)
+    due = hour_end + seal.GRACE + timedelta(minutes=2)
+    node = make_node()
+    store(node)
+    store(node, sequence=2, starts=[HOUR_START_MS + 10_000])
+
+    too_early = selectors.undrawn_hours(whole, due - timedelta(seconds=1))
+    overdue = selectors.undrawn_hours(whole, due)
+    of_its_last_second = selectors.undrawn_hours(Interval(hour_end - timedelta(seconds=1), hour_end), due)
+    before, after = (selectors.undrawn_hours(other, due) for other in (Interval(whole.start, HOUR), Interval(hour_end, due)))
+    seal.seal_closed_hours(due, limit=10)
+
+    assert (too_early, overdue, of_its_last_second, before, after) == (0, 1, 1, 0, 0)
+    assert selectors.undrawn_hours(whole, due) == 0
 
 
 def test_lag_is_the_age_of_the_newest_batch():

@@ -56,10 +56,12 @@ def fleet(request: HttpRequest) -> HttpResponse:
     by_node = {group.key: group.totals for group in costs.totals_by(period.interval, "node")}
     lines = [NodeLine(machine, by_node.get(machine.node.name, nothing())) for machine in selectors.machines()]
     gpu_count = sum(line.machine.gpu_count for line in lines)
+    shown = maps.METRICS.get(metric, maps.METRICS["state"])
     context = {
         "state_names": words.NAMES,
         "metrics": maps.METRICS.values(),
-        "metric": maps.METRICS.get(metric, maps.METRICS["state"]),
+        "metric": shown,
+        "undrawn_hours": 0 if shown.name == "state" else telemetry.undrawn_hours(period.interval, period.now),
         "lines": sorted(lines, key=lambda line: (-line.totals.wasted_usd, line.machine.node.name)),
         "gpu_count": gpu_count,
         "rows": "many" if gpu_count > MANY_ROWS else "some" if gpu_count > SOME_ROWS else "few",
