@@ -2,9 +2,10 @@
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
-from fleetwatch.diagnosis import capacity, places, services
+from fleetwatch.diagnosis import capacity, check, places, services
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import HOUR_MS, Interval
@@ -60,6 +61,19 @@ def test_a_node_that_is_free_altogether_could_have_taken_what_waits():
 
     # three GPUs are wanted: the two of the whole node for sure, the single one perhaps
     assert sums() == {"queue_or_scheduler": (180, 120, 180)}
+
+
+def test_more_capacity_than_was_free_or_unavailable_does_not_balance():
+    lost = {"gpu": 0, "at_ms": T0 + 30 * MINUTE, "kind": "gpu_lost", "code": None, "text": "fallen off the bus"}
+    broken = Sender(node="n2").batch(T0, *[BUSY] * 30, *[EMPTY] * 30, events=[lost])
+    diagnosed(free_hour(Sender(gpus=2), [4] * 6), broken)
+    assert sums() == {"queue_or_scheduler": (60, 0, 60), "gpu_fault": (30, 30, 30)}
+    assert list(check.faults(ALL)) == []
+
+    CapacityEntry.objects.update(gpu_ms=F("gpu_ms") + 1, high_ms=F("high_ms") + 1)
+
+    rule = "no more capacity is won than was free or unavailable"
+    assert list(check.faults(ALL)) == [f"{rule}: n1 at 2026-11-20 06:00 is 1 ms off", f"{rule}: n2 at 2026-11-20 06:00 is 1 ms off"]
 
 
 @pytest.mark.parametrize("pending", [[0] * 6, [None] * 6])

@@ -1,4 +1,6 @@
--- One row: a node's clock hour whose causes are taken for current and are not what its entries say, or save more than was wasted.
+-- One row: a rule that does not hold in a node's clock hour whose causes are taken for current, and by how many milliseconds:
+--     `causes` are not what its entries say, `saving` exceeds what was wasted, `capacity` that is said to be won is more than was
+--     free (a queue's) or unavailable (a node's).
 -- In:  start, end (timestamptz).
 -- Again: safe, it only reads.
 WITH current_hour AS MATERIALIZED (
@@ -40,42 +42,69 @@ by_cause AS (
         sum(cause.stalled_probable_ms) AS stalled_probable_ms,
         sum(cause.stalled_potential_ms) AS stalled_potential_ms,
         sum(cause.underused_ms) AS underused_ms,
-        bool_or(
-            cause.high_ms > cause.idle_certain_ms + cause.idle_probable_ms + cause.stalled_probable_ms
-                + cause.stalled_potential_ms + cause.underused_ms
-        ) AS saves_too_much
+        sum(greatest(
+            cause.high_ms - cause.idle_certain_ms - cause.idle_probable_ms - cause.stalled_probable_ms
+                - cause.stalled_potential_ms - cause.underused_ms,
+            0
+        )) AS saves_too_much_ms
     FROM hour
     JOIN diagnosis_causeentry AS cause
         ON  cause.node_id = hour.node_id
         AND cause.start >= hour.start
         AND cause.start < hour.start + interval '1 hour'
     GROUP BY 1, 2, 3, 4, 5
+),
+by_capacity AS (
+    SELECT
+        hour.node_id, hour.start AS hour, won.gpu_id,
+        sum(won.high_ms) FILTER (WHERE won.cluster <> '') AS free_ms,
+        sum(won.high_ms) FILTER (WHERE won.cluster = '') AS unavailable_ms
+    FROM hour
+    JOIN diagnosis_capacityentry AS won
+        ON  won.node_id = hour.node_id
+        AND won.start >= hour.start
+        AND won.start < hour.start + interval '1 hour'
+    WHERE won.high_ms > 0
+    GROUP BY 1, 2, 3
+),
+fault AS (
+    SELECT
+        COALESCE(by_cause.node_id, by_entry.node_id) AS node_id,
+        COALESCE(by_cause.hour, by_entry.hour) AS hour,
+        'causes' AS rule,
+        abs(COALESCE(by_cause.idle_certain_ms, 0) - COALESCE(by_entry.idle_certain_ms, 0))
+            + abs(COALESCE(by_cause.idle_probable_ms, 0) - COALESCE(by_entry.idle_probable_ms, 0))
+            + abs(COALESCE(by_cause.stalled_probable_ms, 0) - COALESCE(by_entry.stalled_probable_ms, 0))
+            + abs(COALESCE(by_cause.stalled_potential_ms, 0) - COALESCE(by_entry.stalled_potential_ms, 0))
+            + abs(COALESCE(by_cause.underused_ms, 0) - COALESCE(by_entry.underused_ms, 0)) AS off_ms
+    FROM by_cause
+    FULL JOIN by_entry
+        ON  by_entry.node_id = by_cause.node_id
+        AND by_entry.gpu_id = by_cause.gpu_id
+        AND by_entry.start = by_cause.start
+        AND by_entry.job_id = by_cause.job_id
+    UNION ALL
+    SELECT node_id, hour, 'saving', saves_too_much_ms FROM by_cause
+    UNION ALL
+    SELECT
+        won.node_id, won.hour, 'capacity',
+        greatest(COALESCE(won.free_ms, 0) - COALESCE(there.free_ms, 0), 0)
+            + greatest(COALESCE(won.unavailable_ms, 0) - COALESCE(there.unavailable_ms, 0), 0)
+    FROM by_capacity AS won
+    CROSS JOIN LATERAL (
+        SELECT
+            sum(entry.gpu_ms) FILTER (WHERE entry.state = 'free') AS free_ms,
+            sum(entry.gpu_ms) FILTER (WHERE entry.state = 'unavailable') AS unavailable_ms
+        FROM ledger_entry AS entry
+        WHERE entry.node_id = won.node_id
+          AND entry.gpu_id = won.gpu_id
+          AND entry.start >= won.hour
+          AND entry.start < won.hour + interval '1 hour'
+    ) AS there
 )
-SELECT
-    node.name,
-    COALESCE(by_cause.hour, by_entry.hour) AS hour,
-    sum(
-        abs(COALESCE(by_cause.idle_certain_ms, 0) - COALESCE(by_entry.idle_certain_ms, 0))
-        + abs(COALESCE(by_cause.idle_probable_ms, 0) - COALESCE(by_entry.idle_probable_ms, 0))
-        + abs(COALESCE(by_cause.stalled_probable_ms, 0) - COALESCE(by_entry.stalled_probable_ms, 0))
-        + abs(COALESCE(by_cause.stalled_potential_ms, 0) - COALESCE(by_entry.stalled_potential_ms, 0))
-        + abs(COALESCE(by_cause.underused_ms, 0) - COALESCE(by_entry.underused_ms, 0))
-    )::bigint AS off_ms,
-    COALESCE(bool_or(by_cause.saves_too_much), FALSE) AS saves_too_much
-FROM by_cause
-FULL JOIN by_entry
-    ON  by_entry.node_id = by_cause.node_id
-    AND by_entry.gpu_id = by_cause.gpu_id
-    AND by_entry.start = by_cause.start
-    AND by_entry.job_id = by_cause.job_id
-JOIN inventory_node AS node ON node.id = COALESCE(by_cause.node_id, by_entry.node_id)
-GROUP BY 1, 2
-HAVING COALESCE(bool_or(by_cause.saves_too_much), FALSE)
-    OR sum(
-        abs(COALESCE(by_cause.idle_certain_ms, 0) - COALESCE(by_entry.idle_certain_ms, 0))
-        + abs(COALESCE(by_cause.idle_probable_ms, 0) - COALESCE(by_entry.idle_probable_ms, 0))
-        + abs(COALESCE(by_cause.stalled_probable_ms, 0) - COALESCE(by_entry.stalled_probable_ms, 0))
-        + abs(COALESCE(by_cause.stalled_potential_ms, 0) - COALESCE(by_entry.stalled_potential_ms, 0))
-        + abs(COALESCE(by_cause.underused_ms, 0) - COALESCE(by_entry.underused_ms, 0))
-    ) > 0
-ORDER BY 2, 1
+SELECT node.name, fault.hour, fault.rule, sum(fault.off_ms)::bigint AS off_ms
+FROM fault
+JOIN inventory_node AS node ON node.id = fault.node_id
+WHERE fault.off_ms > 0
+GROUP BY 1, 2, 3
+ORDER BY 2, 1, 3
