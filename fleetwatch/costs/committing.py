@@ -54,21 +54,21 @@ def commit(
     _check_end(valid_from, valid_to)
     write(valid_from)
     _check_price(price_per_gpu_hour, amount_per_month, gpus=gpus, usd_per_unit=exchange.usd_per_unit(currency, valid_from))
-    made = Commitment.objects.create(
-        name=name,
-        gpu_model=gpu_model,
-        pool=pool,
-        node_class=node_class,
-        region=region,
-        gpus=gpus,
-        price_per_gpu_hour=price_per_gpu_hour,
-        amount_per_month=amount_per_month,
-        currency=currency,
-        valid_from=valid_from,
-        valid_to=valid_to,
-        source=source[:300],
-        created_at=now,
-    )
+    terms = {
+        "name": name,
+        "gpu_model": gpu_model,
+        "pool": pool,
+        "node_class": node_class,
+        "region": region,
+        "gpus": gpus,
+        "price_per_gpu_hour": price_per_gpu_hour,
+        "amount_per_month": amount_per_month,
+        "currency": currency,
+        "valid_from": valid_from,
+    }
+    if Commitment.objects.filter(**terms).exists():  # a form sent twice would be paid twice
+        raise RateError("This very commitment stands already. A second one like it needs another name.", field="name")
+    made = Commitment.objects.create(**terms, valid_to=valid_to, source=source[:300], created_at=now)
     _say("commitment made", made)
     return made
 

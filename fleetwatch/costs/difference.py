@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import cuts, selectors
+from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.totals import ZERO, Totals, nothing
 from fleetwatch.lib.csv_rows import Fault
 from fleetwatch.lib.intervals import Interval
@@ -35,7 +36,8 @@ class Change:
 
     @property
     def difference_usd(self) -> Decimal:
-        return self.after_usd - self.before_usd
+        """To the micro-dollar: lines are divided each by itself, and what that cuts off is no difference."""
+        return usd(self.after_usd) - usd(self.before_usd)
 
 
 @dataclass(frozen=True, slots=True)

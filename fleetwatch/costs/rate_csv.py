@@ -11,7 +11,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
-from fleetwatch.lib import csv_cells, csv_rows
+from fleetwatch.lib import amounts, csv_cells, csv_rows
 from fleetwatch.lib.csv_rows import Fault, FieldError
 
 MAX_BYTES = 1_000_000
@@ -75,7 +75,7 @@ def _row(line: int, cells: Mapping[str, str], zone: ZoneInfo) -> Row:
 
 
 def _price(text: str) -> Decimal:
-    price = csv_rows.number(text)
+    price = amounts.number(text)
     if price is None:
         raise FieldError("price", f"A number like 2.49, please, not {text[:40]!r}.")
     return price

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from fleetwatch.costs.owned import Draw
 from fleetwatch.costs.tco import ASSUMED, AVERAGE_PUE, MEASURED, Owned
+from fleetwatch.lib import amounts
 
-MAX_DIGITS = 12
+LONGEST = 16  # letters of a number: more digits than any of these has
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def read(sent: Mapping[str, str], draw: Draw | None) -> tuple[Owned | None, dict
     errors: dict[str, str] = {}
     values: dict[str, Decimal] = {}
     for field in FIELDS:
-        text = sent.get(field.name, "").strip().removeprefix("$").replace(",", "")
+        text = sent.get(field.name, "").strip()
         if field.name == "gpu_w" and not text and draw is not None:
             continue
         value = _number(text, field)
@@ -65,8 +66,5 @@ def _missing(field: Field) -> str:
 
 def _number(text: str, field: Field) -> Decimal | None:
     """The text as a number within the field's bounds, None where it is none."""
-    try:
-        value = Decimal(text) if text.isascii() and len(text) <= MAX_DIGITS and "_" not in text else Decimal("NaN")
-    except InvalidOperation:
-        return None
-    return value if value.is_finite() and field.low <= value <= field.high else None
+    value = amounts.typed(text) if len(text) <= LONGEST else None
+    return value if value is not None and field.low <= value <= field.high else None

@@ -1,7 +1,7 @@
 """What the settings page can change about money: rates, rates of exchange, commitments, regions. As changes.py, which lists them."""
 
 from datetime import UTC, date, datetime, time
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from django.shortcuts import get_object_or_404
 
@@ -13,6 +13,7 @@ from fleetwatch.costs.subjects import KINDS, Subject, find
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.asked import Asked, Done, RefusedError
 from fleetwatch.inventory.models import GPUModel
+from fleetwatch.lib import amounts
 from fleetwatch.lib.intervals import floor_hour
 
 NO_SUBJECT = "Choose a GPU model, a pool or a node, or name one: node gpu-07."
@@ -24,10 +25,9 @@ COMMITMENT_FIELDS = {"price": "usd", "valid_from": "since", "valid_to": "until"}
 
 def set_rate(asked: Asked) -> Done:
     subject = _rate_subject(asked)
-    try:
-        amount = Decimal(asked.text("usd", needed="How much per GPU-hour?").removeprefix("$"))
-    except InvalidOperation:
-        raise RefusedError({"usd": "A number of dollars, please, like 2.49."}) from None
+    amount = amounts.typed(asked.text("usd", needed="How much per GPU-hour?"))
+    if amount is None:
+        raise RefusedError({"usd": "A number of dollars, please, like 2.49."})
     currency = asked.text("currency").upper() or exchange.USD
     source = asked.text("source") or "set by hand"
     try:
@@ -50,12 +50,12 @@ def withdraw_rate(asked: Asked) -> Done:
 
 def set_exchange_rate(asked: Asked) -> Done:
     currency = asked.text("currency", needed="Which currency?").upper()
+    amount = amounts.typed(asked.text("usd", needed="How many dollars is one?"))
+    if amount is None:
+        raise RefusedError({"usd": "A number of dollars, please, like 1.0842."})
     try:
-        amount = Decimal(asked.text("usd", needed="How many dollars is one?").removeprefix("$"))
         valid_from = read_since(asked.text("since"), asked.now)
         exchange.set_exchange_rate(currency, amount, valid_from=valid_from, now=asked.now, source=asked.text("source") or "set by hand")
-    except InvalidOperation:
-        raise RefusedError({"usd": "A number of dollars, please, like 1.0842."}) from None
     except costs.RateError as error:
         raise RefusedError({EXCHANGE_FIELDS.get(error.field, error.field): str(error)}) from error
     return Done(f"One {currency} is ${amount:f} {_from_then_on(valid_from)}")
@@ -155,11 +155,11 @@ def withdraw_region(asked: Asked) -> Done:
 
 def _decimal(asked: Asked, field: str) -> Decimal | None:
     """The field as a number, None where it is empty. Raises RefusedError."""
-    text = asked.text(field).removeprefix("$")
-    try:
-        return Decimal(text) if text else None
-    except InvalidOperation:
-        raise RefusedError({field: "A number, please, like 1.3."}) from None
+    text = asked.text(field)
+    amount = amounts.typed(text)
+    if text and amount is None:
+        raise RefusedError({field: "A number, please, like 1.3."})
+    return amount
 
 
 def _rate_subject(asked: Asked) -> Subject:

@@ -7,7 +7,6 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from typing import TypeVar
 
 Row = TypeVar("Row")
@@ -56,22 +55,25 @@ def rows(
 
     Raises RefusedError where no line can be read at all; `check_header` does so for columns.
     """
-    reader = csv.reader(io.StringIO(_text(content, max_bytes), newline=""), delimiter=_delimiter(content), strict=True)
+    text = _text(content, max_bytes)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
     count = 0
     try:
-        header = [name.strip().lower() if lower else name.strip() for name in next(reader, [])]
+        header = [name.strip().lower() if lower else name.strip() for name in next(filter(_is_filled, reader), [])]
+        while header and not header[-1]:  # spreadsheets save columns that once held something
+            header.pop()
         check_header(header)
         following = reader.line_num + 1
         for cells in reader:
             # a quoted cell may go over several lines: where the row begins is what is told
             at, following = following, reader.line_num + 1
-            if not any(cell.strip() for cell in cells):
+            if not _is_filled(cells):
                 continue
             count += 1
             if count > max_rows:
                 yield Fault(at, "", f"There are more than {max_rows:,} rows in it.")
                 return
-            if len(cells) > len(header):
+            if _is_filled(cells[len(header) :]):
                 yield Fault(at, "", f"It has {len(cells)} cells, the first line has {len(header)}.")
                 continue
             yield at, dict(zip(header, (cell.strip() for cell in cells), strict=False))
@@ -96,19 +98,10 @@ def parsed(lines: Iterable[Line | Fault], parse: Callable[[int, Mapping[str, str
 
 def header_faults(header: list[str], *, needed: tuple[str, ...], known: tuple[str, ...] | None = None) -> list[Fault]:
     """Columns that stand twice or are missing; and those that nobody knows, where others are not just left aside."""
-    unknown = [Fault(1, name[:40], "There is no such column.") for name in header if known is not None and name not in known]
+    foreign = [name for name in header if known is not None and name not in known]
+    unknown = [Fault(1, name[:40], "There is no such column." if name else "A column has no name.") for name in foreign]
     twice = [Fault(1, name[:40], "This column stands twice.") for name in sorted({name for name in header if header.count(name) > 1})]
     return [*unknown, *twice, *(Fault(1, name, "This column is needed.") for name in needed if name not in header)]
-
-
-def number(text: str) -> Decimal | None:
-    """The text as a finite number; None where it is none."""
-    try:
-        # Decimal also reads "1_0", digits of other scripts and "Infinity": no amount has any of that
-        found = Decimal(text) if text.isascii() and "_" not in text else Decimal("NaN")
-    except InvalidOperation:
-        return None
-    return found if found.is_finite() else None
 
 
 def _text(content: bytes, max_bytes: int) -> str:
@@ -125,7 +118,11 @@ def _text(content: bytes, max_bytes: int) -> str:
     return text
 
 
-def _delimiter(content: bytes) -> str:
+def _is_filled(cells: list[str]) -> bool:
+    return any(cell.strip() for cell in cells)
+
+
+def _delimiter(text: str) -> str:
     """What the first line has more of: spreadsheets of some countries write semicolons."""
-    first = content.split(b"\n", 1)[0]
-    return ";" if first.count(b";") > first.count(b",") else ","
+    first = text.lstrip().splitlines()[0]
+    return ";" if first.count(";") > first.count(",") else ","

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from fleetwatch.costs.pricing import EXACT
-from fleetwatch.lib import csv_rows
+from fleetwatch.lib import amounts, csv_rows
 from fleetwatch.lib.csv_rows import MAX_FAULTS, Fault, FieldError, RefusedError
 
 MAX_BYTES = 20_000_000
@@ -232,7 +232,7 @@ def _checked(text: str, field: str, longest: int) -> str:
 
 
 def _number(field: str, text: str, *, most: Decimal, finest: Decimal) -> Decimal:
-    number = csv_rows.number(text)
+    number = amounts.number(text)
     if number is None or abs(number) > most:
         raise FieldError(field, f"A number like 1234.56, please, not {text[:40]!r}.")
     return number.quantize(finest)

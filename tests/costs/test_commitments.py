@@ -184,3 +184,13 @@ def test_of_two_admins_the_second_is_told_that_the_commitment_is_gone(change):
 
     with pytest.raises(RateError, match="withdrew it meanwhile"):
         change(seen_by_the_second)
+
+
+def test_a_form_sent_twice_is_no_second_commitment():
+    a_commitment(2)
+
+    with pytest.raises(RateError, match="stands already"):
+        a_commitment(2)
+
+    a_commitment(3)
+    assert Commitment.objects.count() == 2

@@ -76,6 +76,18 @@ def test_one_bad_line_and_nothing_is_set():
     assert (MappingRule.objects.count(), Attribution.objects.count(), Team.objects.filter(slug="audit").count()) == (0, 0, 0)
 
 
+def test_what_divisions_cut_off_is_no_difference_of_the_fleet():
+    gpu = a_gpu()
+    a_rate("3.333333", gpu=gpu)
+    for number, user in enumerate(("ann", "bob", "eve")):
+        an_entry(gpu, job=a_job(user=user, team=None), start=HOUR + number * ONE, gpu_ms=1_000_001 + number)
+
+    told = dry_run(b"user,team,valid_from\nann,vision,beginning\n", now=NOW)
+
+    assert told.total.difference_usd == 0
+    assert sum(change.difference_usd for change in told.changes if change.owner == "team") == 0
+
+
 def test_a_dry_run_says_the_dollars_per_line_and_writes_nothing():
     an_hour_of_each()
 

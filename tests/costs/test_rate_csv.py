@@ -57,6 +57,23 @@ def test_a_rate_is_for_any_one_kind_of_subject(kind):
     assert (row.kind, row.name) == (kind, "x")
 
 
+@pytest.mark.parametrize("empty", [",", ",,,", ", , "])
+def test_empty_columns_on_the_right_and_empty_lines_above_are_a_spreadsheets(empty):
+    [row] = read(f"{empty}\n\nnode,price,valid_from{empty}\nx,1,beginning{empty}\n{empty}\n".encode(), BERLIN)
+
+    assert (row.name, row.price) == ("x", 1)
+
+
+def test_a_value_under_no_name_is_not_left_aside():
+    assert faults("node,price,valid_from,\nx,1,beginning,2\n") == [(2, "", "It has 4 cells, the first line has 3.")]
+    assert faults("node,,price,valid_from\nx,,1,beginning\n") == [(1, "", "A column has no name.")]
+
+
+@pytest.mark.parametrize("price", ["1e999999999", "1e-999999999", "-1e400"])
+def test_a_number_of_no_sensible_size_is_told(price):
+    assert faults(f"node,price,valid_from\nx,{price},beginning\n") == [(2, "price", f"A number like 2.49, please, not {price!r}.")]
+
+
 def test_spreadsheets_write_semicolons_a_byte_order_mark_and_carriage_returns():
     [row] = read('\ufeffPool;Price;Valid_From\r\n"a; b";1;2026-11-01\r\n;;\r\n'.encode(), BERLIN)
 

@@ -139,3 +139,13 @@ def test_unusual_spending_names_what_moved_and_hostile_names_stay_text(viewer, t
     assert "&lt;b&gt;eve&lt;/b&gt;" in page
     assert "<b>eve</b>" not in page
     assert "+$50.00" in page
+
+
+@pytest.mark.parametrize(
+    ("amount", "kept"), [("12,000", Decimal(12000)), ("$1,234.50", Decimal("1234.50")), ("12,5", None), ("1e999999999", None)]
+)
+def test_a_comma_parts_thousands_and_is_no_decimal_point(admin, team, amount, kept):
+    page = admin.post("/budgets/set", {"team": team.slug, "month": f"{NOW:%Y-%m}", "amount": amount})
+
+    assert page.status_code == (302 if kept else 422)
+    assert [budget.amount for budget in Budget.objects.all()] == ([kept] if kept else [])

@@ -249,3 +249,37 @@ def test_a_region_that_can_not_be_is_said_at_its_field(admin, sent, sentence):
     response = admin.post("/settings/region", {"region": "eu", "pue": "1.3"} | sent)
 
     assert response.status_code == 422
+
+
+@pytest.mark.parametrize(("field", "typed"), [("usd_per_kwh", "0,12"), ("years", "2,5"), ("pue", "1,3")])
+def test_a_decimal_comma_is_asked_about_and_never_left_out(admin, field, typed):
+    factories.gpu(factories.node())
+
+    page = admin.get("/settings/rates/calculator", SERVER | MONTHLY | {field: typed})
+
+    assert page.status_code == 422
+    assert set(page.context["errors"]) == {field}
+
+
+@pytest.mark.parametrize("amount", ["1e999999999", "1e-999999999", "NaN", "1_0", "3,2"])
+def test_what_is_no_amount_is_told_beside_its_field(admin, amount):
+    factories.gpu(factories.node())
+    sent = {
+        "rate": {"subject": "gpu_model:H100 SXM"},
+        "exchange": {"currency": "EUR"},
+        "commitment": {"gpu_model": "H100 SXM", "gpus": "2"},
+    }
+
+    for action, fields in sent.items():
+        page = admin.post(f"/settings/{action}", fields | {"name": "contract 17", "usd": amount})
+        assert (page.status_code, set(page.context["errors"])) == (422, {"usd"})
+    page = admin.post("/settings/region", {"region": "eu", "pue": "1.3", "usd_per_kwh": amount})
+    assert (page.status_code, set(page.context["errors"])) == (422, {"usd_per_kwh"})
+
+
+def test_a_rate_that_begins_within_a_day_says_its_hour(admin):
+    factories.gpu(factories.node())
+    file = b"gpu_model,price,valid_from,valid_to\nH100 SXM,3,2026-11-01T13:00Z,2026-11-05\n"
+    admin.post("/settings/rates/import", {"do": "import", "text": file.decode()})
+
+    assert "from 1 Nov 2026, 13:00 to 5 Nov 2026<" in text_of(admin.get("/settings"))

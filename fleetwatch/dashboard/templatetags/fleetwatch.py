@@ -200,13 +200,18 @@ def took(start: datetime, end: datetime | None) -> str:
 
 @register.simple_tag(takes_context=True)
 def at(context: Context, moment: datetime | int | None, style: str = "") -> str:
-    """A moment in the organisation's zone: "Thu 19 Nov, 09:10"; style "day", "exact" or "clock"."""
+    """A moment in the organisation's zone: "Thu 19 Nov, 09:10"; style "day", "exact" or "clock".
+
+    "cut": the day, with its hour where that is not midnight.
+    """
     if moment is None:
         return numbers.UNKNOWN
     zone: ZoneInfo = context.get("zone") or ZoneInfo("UTC")
     local = (from_ms(moment) if isinstance(moment, int) else moment.astimezone(UTC)).astimezone(zone)
     if style == "day":
         return f"{local:%-d %b %Y}"
+    if style == "cut":
+        return f"{local:%-d %b %Y}" if not (local.hour or local.minute) else f"{local:%-d %b %Y, %H:%M}"
     if style == "clock":
         return f"{local:%H:%M:%S}"
     if style == "exact":

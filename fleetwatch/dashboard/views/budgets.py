@@ -1,7 +1,7 @@
 """Budgets: every team's month against what it may spend; one team's; and what was unusual."""
 
 from datetime import date, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, cast
 from urllib.parse import urlencode
 
@@ -20,6 +20,7 @@ from fleetwatch.budgets import selectors, unusual
 from fleetwatch.budgets.budgets import WHOLE_FLEET, BudgetError
 from fleetwatch.dashboard.bars import spend_bar
 from fleetwatch.dashboard.period import Period, read_period
+from fleetwatch.lib import amounts
 from fleetwatch.lib.intervals import Interval
 
 MAX_CHOICES = 500  # teams offered in the form
@@ -130,13 +131,12 @@ def _month(text: str) -> date:
 
 def _amount(text: str) -> Decimal | None:
     """The amount; None where the field is empty: the budget ends."""
-    cleaned = text.strip().removeprefix("$").replace(",", "")
-    if not cleaned:
+    if not text.strip():
         return None
-    try:
-        return Decimal(cleaned)
-    except InvalidOperation:
-        raise BudgetError("A number, please, like 12000 or 12000.50; empty ends the budget.", field="amount") from None
+    amount = amounts.typed(text)
+    if amount is None:
+        raise BudgetError("A number, please, like 12000 or 12000.50; empty ends the budget.", field="amount")
+    return amount
 
 
 def _done(team: Team | None, month: date, amount: Decimal | None) -> str:
