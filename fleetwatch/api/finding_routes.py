@@ -16,7 +16,7 @@ from fleetwatch.api.auth import WriteToken
 from fleetwatch.api.period import RequestError, asked
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.totals import Scope
-from fleetwatch.diagnosis import advice, deciding, evidence, places, recurring, selectors
+from fleetwatch.diagnosis import advice, deciding, evidence, fixes, places, recurring, selectors
 from fleetwatch.diagnosis.caused import Caused, Saving, total
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.deciding import Decision, DecisionError
@@ -132,8 +132,24 @@ class Next30Days(Schema):
     high_gpu_hours: float
 
 
+class FixOutcome(Schema):
+    """What a fix brought: the useful share of the runs before and after it, 0 to 1, and the 95 % interval of their difference; null
+    with fewer than three runs on a side. Hours count as saved only where runs became shorter."""
+
+    at: datetime
+    outcome: Literal["waiting", "improved", "unproven", "regressed"]
+    runs_before: int
+    runs_after: int
+    useful_before: float | None
+    useful_after: float | None
+    effect_low: float | None
+    effect_high: float | None
+    saved: Savings
+
+
 class FindingDetail(schemas.Period, FindingRow):
-    """A finding with what it rests on and what to do. `evidence` is null where its telemetry is no longer kept."""
+    """A finding with what it rests on and what to do. `evidence` is null where its telemetry is no longer kept, `fix` where nobody
+    called it fixed, or that was not measured yet."""
 
     sentence: str
     evidence: Evidence | None
@@ -145,6 +161,7 @@ class FindingDetail(schemas.Period, FindingRow):
     tell: list[Step]
     next_30_days: Next30Days | None
     precision: float | None
+    fix: FixOutcome | None
     history: list[Said]
 
 
@@ -204,11 +221,13 @@ def decide(request: HttpRequest, number: FindingId, action: Action, wanted: Body
     if not deciding.may_decide(user, action):
         raise RequestError("only admins decide about findings; confirm and reject are for everybody", field="action", status=403)
     found = _finding(number)
-    decision = Decision(action, wanted.note, wanted.until, _assignee(action, wanted.assignee))
     try:
+        decision = Decision(action, wanted.note, wanted.until, deciding.assignee(wanted.assignee) if action == "assign" else None)
         deciding.decide(found.pk, decision, by=user, now=timezone.now())
     except DecisionError as error:
         raise RequestError(str(error), field=error.field) from error
+    except Finding.DoesNotExist:
+        raise RequestError("there is no such finding", field="number", status=404) from None
     return _detail(request, _finding(number))
 
 
@@ -216,15 +235,6 @@ def _finding(number: int) -> Finding:
     found = Finding.objects.select_related("job", "job__team", "node", "assignee").filter(pk=number).first() if number < MAX_ID else None
     if found is None:
         raise RequestError("there is no such finding", field="number", status=404)
-    return found
-
-
-def _assignee(action: str, name: str) -> User | None:
-    if action != "assign" or not name:
-        return None
-    found = User.objects.filter(username=name.replace("\x00", ""), is_active=True).first()
-    if found is None:
-        raise RequestError(f"there is no active user {name!r}", field="assignee")
     return found
 
 
@@ -254,12 +264,20 @@ def _detail(request: HttpRequest, found: Finding) -> Answer:
             "next_30_days": ahead
             and {"runs": ahead.runs, "low_gpu_hours": ahead.low_ms / HOUR_MS, "high_gpu_hours": ahead.high_ms / HOUR_MS},
             "precision": known.share if known else None,
+            "fix": _fix(fixes.of_finding(found)),
             "history": [
                 {"kind": each.kind, "by": each.by and each.by.get_username(), "at": each.at, "note": each.note}
                 for each in selectors.history(found)
             ],
         }
     )
+
+
+def _fix(one: fixes.Realised | None) -> Answer | None:
+    if one is None:
+        return None
+    names = ("at", "outcome", "runs_before", "runs_after", "useful_before", "useful_after", "effect_low", "effect_high")
+    return {name: getattr(one.fix, name) for name in names} | {"saved": savings(one.saving)}
 
 
 def _evidence(seen: evidence.Evidence) -> Answer:

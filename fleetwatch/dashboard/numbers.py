@@ -97,6 +97,12 @@ def percent(ratio: Decimal | float | None) -> str:
     return f"{tenths:f} %".replace(".0 %", " %")
 
 
+def points(low: float, high: float) -> str:
+    """+28 to +38 points: the interval of a difference of two shares; one figure where both ends read alike."""
+    first, last = (f"{_round(_decimal(value) * 100, 0):+}".replace("-", "−") for value in (low, high))
+    return f"{first if first == last else f'{first} to {last}'} points"
+
+
 def duration(milliseconds: float | None) -> str:
     """12 s, 45 min, 3 h 20 min, 2 d 4 h."""
     if milliseconds is None:

@@ -1,6 +1,7 @@
 """Names in words for people: the nine states (order and names as in the ledger), and kinds of events."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +84,8 @@ EVENTS = {
 def event(kind: str) -> str:
     """What an event is; of an agent that is newer than the hub, its own name in plain letters."""
     return EVENTS.get(kind, kind.replace("_", " "))
+
+
+def quarter(start: datetime) -> str:
+    """Q4 2026, of a moment of that quarter in the organisation's zone."""
+    return f"Q{(start.month + 2) // 3} {start.year}"

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fleetwatch.diagnosis.causes import BY_CODE, Cause, Step
+from fleetwatch.diagnosis.causes import Cause, Step, of_kind
 
 FULL = 0.85  # of the GPU's memory: room for what an allocator takes on top
 LARGEST_FACTOR = 16  # of the batch: beyond it the work is of another kind
@@ -41,6 +41,7 @@ class Place:
     node: str = ""  # of the GPU that was looked at
     pids: tuple[int, ...] = ()  # of the job, there
     is_over: bool = False  # the job ended: nothing is left to end
+    is_service: bool = False  # that rests is scaled, not ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,13 @@ class Facts:
 
     place: Place = Place()
     gpus: int = 1
-    affected_gpus: int = 1
-    cores: float | None = None  # of the job
+    affected_gpus: int = 1  # at a time
+    gpus_on_node: int = 1  # of the job, on the node of the GPU that was looked at
+    cores: float | None = None  # of the job, on that node
     memory_total_bytes: float | None = None
     memory_peak_ratio: float | None = None
     gpu_model: str = ""
+    mig_profile: str = ""  # of a MIG instance; memory is the instance's then
     kind: str = ""  # of the job: batch, interactive or service
     met: frozenset[str] = frozenset()  # features whose signs are met
     indexes: tuple[int, ...] = ()  # of the affected GPUs, on their node
@@ -71,7 +74,7 @@ class Advice:
 
 def advise(code: str, facts: Facts) -> Advice:
     """The advice for a cause and a job. Raises KeyError for a code that no cause has."""
-    cause = BY_CODE[code]
+    cause = of_kind(code, facts.kind)
     pid = str(facts.place.pids[0]) if facts.place.pids else "PID"
     tell = tuple(Step(step.text, step.code.replace("--pid PID", f"--pid {pid}")) for step in cause.tell)
     over = (OVER,) if code in _ENDED_BY_HAND and facts.place.is_over else ()
@@ -90,7 +93,8 @@ def command(code: str, place: Place) -> str:
         return _drain(place, _TROUBLE[code])
     if code == "persistence_off" and place.node:
         return f"ssh -- {_word(place.node)} nvidia-smi -pm 1"
-    return _end(place) if code in _ENDED_BY_HAND and not place.is_over else ""
+    is_resting = code == "idle_held" and place.is_service
+    return _end(place) if code in _ENDED_BY_HAND and not place.is_over and not is_resting else ""
 
 
 _ENDED_BY_HAND = ("allocated_no_process", "idle_held", "hung")
@@ -147,15 +151,18 @@ def _fewer_gpus(facts: Facts) -> tuple[Step, ...]:
 
 def _request(facts: Facts, gpus: int) -> str:
     if facts.place.scheduler == "slurm":
-        return f"#SBATCH --gres=gpu:{gpus}"
+        # --gres counts on each node, --gpus over all of them
+        return f"#SBATCH --gres=gpu:{gpus}" if facts.gpus == facts.gpus_on_node else f"#SBATCH --gpus={gpus}"
     return f"resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}" if facts.place.scheduler == "kubernetes" else ""
 
 
 def _loader(facts: Facts) -> tuple[Step, ...]:
-    workers = workers_per_gpu(facts.cores, facts.gpus)
+    gpus = facts.gpus_on_node
+    workers = workers_per_gpu(facts.cores, gpus)
     if CPU in facts.met:
         why = "Its cores are full: more workers alone won't help. Ask for more cores, or move decoding and augmentation to the GPU."
-        more = f"#SBATCH --cpus-per-task={round((facts.cores or 0) * 2)}" if facts.cores and facts.place.scheduler == "slurm" else ""
+        # by GPU: nobody read into how many tasks the job is split
+        more = f"#SBATCH --cpus-per-gpu={round(facts.cores * 2 / gpus)}" if facts.cores and facts.place.scheduler == "slurm" else ""
         return (Step(why, more),)
     if DISK in facts.met:
         why = "Processes wait for the disk: copy the data to local NVMe before the first epoch, in shards of 100 MB and more."
@@ -163,7 +170,7 @@ def _loader(facts: Facts) -> tuple[Step, ...]:
     if workers is None:
         return ()
     only = "One thread is full while the other cores rest, as with num_workers=0. " if ONE_THREAD in facts.met else ""
-    cores = f"{facts.cores:.0f} cores for {facts.gpus} GPU{'s' * (facts.gpus > 1)}"
+    cores = f"{facts.cores:.0f} cores for {gpus} GPU{'s' * (gpus > 1)}{' of a node' * (facts.gpus > gpus)}"
     return (
         Step(
             f"{only}With {cores}, {workers} worker{'s' * (workers > 1)} per GPU.",
@@ -204,7 +211,7 @@ def _larger_batch(facts: Facts) -> tuple[Step, ...]:
 
 
 def _smaller_gpu(facts: Facts) -> tuple[Step, ...]:
-    found = smaller(facts.gpu_model, facts.memory_total_bytes, facts.memory_peak_ratio)
+    found = smaller(facts.gpu_model, facts.memory_total_bytes, facts.memory_peak_ratio, mig_profile=facts.mig_profile)
     if not found or facts.memory_total_bytes is None or facts.memory_peak_ratio is None:
         return ()
     peak = facts.memory_total_bytes * facts.memory_peak_ratio / GIB
@@ -212,22 +219,29 @@ def _smaller_gpu(facts: Facts) -> tuple[Step, ...]:
         f"Memory peaks at {peak:.1f} GiB of {facts.memory_total_bytes / GIB:.0f} GiB: {' or '.join(found)} holds it with room to spare."
         " An allocator may hold more than it needs, a model server all it can get."
     )
-    return (Step(text, f"nvidia-smi mig -cgi {found[0].removeprefix('MIG ')} -C" if found[0].startswith("MIG ") else ""),)
+    # of an instance the parent is divided already: whoever runs it has to make room first
+    is_whole = not facts.mig_profile
+    return (Step(text, f"nvidia-smi mig -cgi {found[0].removeprefix('MIG ')} -C" if is_whole and found[0].startswith("MIG ") else ""),)
 
 
-def smaller(model: str, total_bytes: float | None, peak_ratio: float | None) -> tuple[str, ...]:
-    """The smallest MIG slice of this GPU and the smallest other GPU whose memory is HEADROOM times the peak."""
+def smaller(model: str, total_bytes: float | None, peak_ratio: float | None, *, mig_profile: str = "") -> tuple[str, ...]:
+    """The smallest MIG slice of this GPU and the smallest other GPU whose memory is HEADROOM times the peak.
+
+    Of a MIG instance the slices are its parent's, smaller than itself.
+    """
     if not total_bytes or peak_ratio is None:
         return ()
     need, total = HEADROOM * peak_ratio * total_bytes / GIB, total_bytes / GIB
-    slices = _slices(total) if CAN_SLICE.search(model) else ()
+    slices = _slices(total, mig_profile.partition("+")[0]) if CAN_SLICE.search(model) else ()
     mig = next((f"MIG {name}" for name, memory in slices if memory >= need), None)
     other = next((f"an {name}" if name[0] in "AL" else f"a {name}" for name, memory in SMALLER if need <= memory < total * 0.9), None)
     return tuple(found for found in (mig, other) if found)
 
 
-def _slices(total_gib: float) -> tuple[tuple[str, float], ...]:
-    """Of the kind of GPU whose memory is nearest."""
+def _slices(total_gib: float, of: str) -> tuple[tuple[str, float], ...]:
+    """Of the kind of GPU whose memory is nearest; of an instance those smaller than it, of the kind that has its profile ("" = whole)."""
+    if of:
+        return next((several[:place] for _, several in SLICES for place, (name, _) in enumerate(several) if name == of), ())
     return min(SLICES, key=lambda kind: abs(kind[0] - total_gib))[1]
 
 

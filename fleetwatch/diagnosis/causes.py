@@ -3,7 +3,7 @@
 Numbers that follow from a job's evidence are put in by advice.py; thresholds are the detectors'.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MINUTES, HOURS, DAYS = "minutes", "hours", "days"
 OWNER, ADMIN, SCHEDULER = "the job's owner", "whoever runs the machines", "whoever runs the scheduler"
@@ -112,6 +112,12 @@ CATALOGUE: tuple[Cause, ...] = (
         MINUTES,
         FREED,
         alike="A person who thinks between two cells looks like one who left; only its length tells.",
+        tell=(
+            Step(
+                "Ask its owner; a notebook server says of each kernel when it was last active.",
+                'curl -s "$JUPYTER_URL/api/kernels?token=$JUPYTER_TOKEN"',
+            ),
+        ),
     ),
     Cause(
         "partial_idle",
@@ -129,6 +135,7 @@ CATALOGUE: tuple[Cause, ...] = (
         MINUTES,
         "the unused GPUs are free for others at once",
         alike="A pipeline whose later stages did not start yet looks the same for its first minutes.",
+        tell=(Step("Which process is on which GPU?", "nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name --format=csv"),),
     ),
     Cause(
         "throttled",
@@ -471,6 +478,30 @@ CATALOGUE: tuple[Cause, ...] = (
 )
 
 BY_CODE = {cause.code: cause for cause in CATALOGUE}
+
+
+# What is told otherwise of a service, which rests until somebody asks it: that is neither a script that ended nor a notebook.
+OF_SERVICES = {
+    "idle_held": replace(
+        BY_CODE["idle_held"],
+        sentence="A service that nobody asks anything for an hour and more keeps its GPUs.",
+        fixes=(
+            Step("See whether somebody still uses it; if not, take it down."),
+            Step(
+                "Scale it to none while nobody asks, as at night (KEDA, Knative): loading the model again is what the first request pays."
+            ),
+            Step("Put it beside other models on one GPU: MPS, time-slicing or MIG."),
+        ),
+        range_words="the GPU is free for others while the service rests",
+        alike="A service that stands by for another one, and one that was forgotten, look the same.",
+        tell=(Step("Compare with the service's own request rate."),),
+    )
+}
+
+
+def of_kind(code: str, kind: str) -> Cause:
+    """The cause as it is told of a job of that kind. Raises KeyError for a code that no cause has."""
+    return OF_SERVICES.get(code, BY_CODE[code]) if kind == "service" else BY_CODE[code]
 
 
 def title(code: str) -> str:

@@ -63,7 +63,8 @@ def may_decide(user: User, action: str) -> bool:
 
 @transaction.atomic
 def decide(finding_id: int, decision: Decision, *, by: User, now: datetime) -> Finding:
-    """The finding after the decision, which is written down. The same decision twice is written twice and changes nothing.
+    """The finding after the decision, which is written down. The same decision twice is written twice and changes nothing:
+    a fix that is told again, from a page that was open since, still began when it was told first. A snooze ends when the last says.
 
     Raises DecisionError, and Finding.DoesNotExist.
     """
@@ -73,7 +74,8 @@ def decide(finding_id: int, decision: Decision, *, by: User, now: datetime) -> F
     if decision.action == "assign":
         finding.assignee = decision.assignee
         finding.save(update_fields=["assignee"])
-    if decision.action in _STATUS:
+    is_told_again = decision.action == "fixed" and finding.status == Finding.Status.FIXED
+    if decision.action in _STATUS and not is_told_again:
         finding.status = _STATUS[decision.action]
         finding.snoozed_until = decision.until if decision.action == "snooze" else None
         finding.decided_at = now
@@ -100,3 +102,13 @@ def _note(decision: Decision) -> str:
         return decision.note.strip()
     to = f"to {decision.assignee.get_username()}" if decision.assignee else "to nobody"
     return f"{to}: {decision.note.strip()}"[:MAX_NOTE] if decision.note.strip() else to
+
+
+def assignee(name: str) -> User | None:
+    """The active user of that name; "" is nobody. Raises DecisionError for a name that nobody has (any more)."""
+    if not name:
+        return None
+    found = User.objects.filter(username=name.replace("\x00", ""), is_active=True).first()
+    if found is None:
+        raise DecisionError(f"there is no active user {name!r}", field="assignee")
+    return found

@@ -193,20 +193,24 @@ def _facts(job: Job, entry: CauseEntry, place: _Place, read: Sequence[Read]) -> 
     lanes, at = place.features.lanes, (place.lane, place.cell)
     long = Features(lanes, min(LONG, lanes.held.shape[1]))
     cores, peak = (_known(features[name], at) for features, name in ((place.features, "cores"), (long, "mem_max")))
-    affected = CauseEntry.objects.filter(job=job, cause=entry.cause).values("gpu_id").distinct().count()
+    # in the same hour: GPUs that rest in turns are all used
+    affected = CauseEntry.objects.filter(job=job, cause=entry.cause, start=entry.start).values("gpu_id").distinct().count()
+    gpu_ids = np.unique(lanes.gpu_id[lanes.job_id == job.pk])
     return replace(
-        facts_of(job, entry.gpu, gpus=len(np.unique(lanes.gpu_id)), affected_gpus=affected),
+        facts_of(job, entry.gpu, gpus=len(gpu_ids), affected_gpus=affected),
+        gpus_on_node=GPU.objects.filter(pk__in=gpu_ids.tolist(), node=entry.gpu.node_id).count(),
         cores=cores,
         memory_total_bytes=entry.gpu.memory_total_bytes,
         memory_peak_ratio=peak,
         gpu_model=entry.gpu.model.name if entry.gpu.model else "",
+        mig_profile=entry.gpu.mig_profile,
         met=frozenset(sign.feature for sign in read if sign.is_met),
     )
 
 
 def place_of(job: Job) -> advice.Place:
     """Who holds or held GPUs, as far as the job's row says."""
-    return advice.Place(job.scheduler, job.external_id, job.name, is_over=job.end_ms is not None)
+    return advice.Place(job.scheduler, job.external_id, job.name, is_over=job.end_ms is not None, is_service=job.kind == "service")
 
 
 def facts_of(job: Job, gpu: GPU | None, *, gpus: int, affected_gpus: int) -> advice.Facts:

@@ -104,6 +104,12 @@ class Lanes:
     states: Mapping[str, Floats]
 
     @cached_property
+    def serves(self) -> Mask:
+        """Lanes x 1: of a job that waits for requests, by its kind or by what runs: a pause is nobody asking."""
+        is_service: Mask = np.array([kind == "service" for kind in self.kind], dtype=bool) | self.is_serving
+        return is_service[:, None]
+
+    @cached_property
     def of_jobs(self) -> tuple[Ints, ...]:
         """The rows of jobs of one size at a time: jobs x their rows."""
         starts = np.flatnonzero(np.diff(self.job_id, prepend=-1))

@@ -2,18 +2,22 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 from django.db import connection
+from django.db.models import QuerySet
 
 from fleetwatch.costs import pricing
 from fleetwatch.diagnosis.caused import ZERO, Saving, together
-from fleetwatch.diagnosis.models import Fix
+from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.diagnosis.realised import Outcome
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 
+MONTHS = 3  # of a quarter
 _RATES = read_statement(Path(__file__).parent / "sql" / "rates_of_fixes.sql")
 
 
@@ -35,16 +39,41 @@ class Realised:
         return self.fix.useful_after - self.fix.useful_before
 
 
+def quarter(at: datetime, zone: ZoneInfo) -> Interval:
+    """The calendar quarter of that moment, in that zone."""
+    local = at.astimezone(zone)
+    month = (local.month - 1) // MONTHS * MONTHS + 1
+    start = datetime(local.year, month, 1, tzinfo=zone)
+    end = datetime(local.year + (month + MONTHS > 12), (month + MONTHS - 1) % 12 + 1, 1, tzinfo=zone)
+    return Interval(start, end)
+
+
 def top_fixes(interval: Interval) -> list[Realised]:
     """Fixes of that time: most dollars saved first, then most hours, then by how much utilisation improved; the unproven last."""
-    fixes = list(Fix.objects.filter(at__gte=interval.start, at__lt=interval.end).select_related("finding__job"))
-    rates = _rates(fixes)
-    return sorted((Realised(fix, _saving(fix, rates.get(fix.pk))) for fix in fixes), key=_rank)
+    return sorted(_measured(Fix.objects.filter(at__gte=interval.start, at__lt=interval.end)), key=_rank)
+
+
+def of_finding(finding: Finding) -> Realised | None:
+    """What the finding's fix brought; None where nobody called it fixed, or that was not measured yet."""
+    return next(iter(_measured(Fix.objects.filter(finding=finding))), None)
 
 
 def realised(several: Sequence[Realised]) -> Saving:
-    """What they saved in sum: kept apart from what is potential and what is accepted."""
-    return together(one.saving for one in several)
+    """What they saved in sum: kept apart from what is potential and what is accepted.
+
+    Each series counts once, by the fix that saved most: two fixes of one job are measured by the same shorter runs.
+    """
+    largest: dict[tuple[str, str, int | None], Saving] = {}
+    for one in several:
+        series = one.fix.user, one.fix.job_name, one.fix.gpus
+        largest[series] = max(one.saving, largest.get(series, one.saving), key=lambda saving: saving.low_ms + saving.high_ms)
+    return together(largest.values())
+
+
+def _measured(fixes: QuerySet[Fix]) -> list[Realised]:
+    found = list(fixes.select_related("finding__job"))
+    rates = _rates(found)
+    return [Realised(fix, _saving(fix, rates.get(fix.pk))) for fix in found]
 
 
 def _rank(one: Realised) -> tuple[bool, Decimal, int, float, int]:

@@ -120,7 +120,30 @@ def test_what_a_fix_brought_stands_apart_from_what_is_possible(admin, found):
 
     assert "utilisation improved" in page
     assert "20 % → 50 %" in page
+    assert "+10 to +50 points" in page
+    assert "Q4 2026" in page
     assert "<script>alert" not in page
+    own = admin.get(f"/findings/{found.pk}").content.decode()
+    assert "What the fix brought" in own
+    assert "+10 to +50 points, 95 % interval" in own
+
+
+def test_a_finding_that_was_called_fixed_says_when_it_is_measured(admin, found):
+    assert "What the fix brought" not in admin.get(f"/findings/{found.pk}").content.decode()
+
+    admin.post(f"/findings/{found.pk}/fixed")
+
+    assert "Not measured yet" in admin.get(f"/findings/{found.pk}").content.decode()
+
+
+def test_a_name_that_nobody_has_any_more_assigns_nobody_and_says_so(admin, found):
+    Finding.objects.update(assignee=User.objects.get(username="ann"))
+
+    answer = admin.post(f"/findings/{found.pk}/assign", {"assignee": "gone"})
+
+    assert answer.status_code == 422
+    assert "there is no active user" in answer.content.decode()
+    assert Finding.objects.get().assignee is not None
 
 
 def test_users_are_assigned_by_name(admin, found):

@@ -1,6 +1,7 @@
 """What to change: numbers from evidence, and commands that hostile names can't break out of."""
 
 import shlex
+from dataclasses import replace
 
 import pytest
 
@@ -45,7 +46,7 @@ def test_full_cores_want_more_cores_and_not_more_workers():
 
     first = advice.advise("data_starved", facts).steps[0]
 
-    assert first.code == "#SBATCH --cpus-per-task=16"
+    assert first.code == "#SBATCH --cpus-per-gpu=16"
 
 
 def test_a_slow_disk_wants_the_data_staged_and_not_more_workers():
@@ -63,7 +64,7 @@ def test_the_gpus_to_reset_are_named_where_they_are_known(indexes, typed):
 
 
 def test_one_full_thread_wants_workers():
-    first = advice.advise("data_starved", Facts(cores=32.0, gpus=4, met=frozenset({"main1"}))).steps[0]
+    first = advice.advise("data_starved", Facts(cores=32.0, gpus=4, gpus_on_node=4, met=frozenset({"main1"}))).steps[0]
 
     assert "num_workers=8" in first.code
     assert "num_workers=0" in first.text
@@ -138,3 +139,47 @@ def test_a_profiler_is_pointed_at_the_process_that_is_known():
 
 def test_what_the_rest_of_the_words_promise_is_said_as_hours_not_as_free_gpus():
     assert "GPUs become free only when it does" in BY_CODE["data_starved"].range_words
+
+
+def test_a_service_that_rests_is_no_notebook_and_is_not_to_be_ended():
+    place = Place("slurm", "7", is_service=True)
+
+    told = advice.advise("idle_held", Facts(place, kind="service"))
+
+    assert told.command == ""
+    words = " ".join((told.cause.sentence, told.cause.alike, *(step.text for step in told.steps)))
+    assert "service" in words
+    assert not any(word in words for word in ("notebook", "script", "kernel", "person"))
+    # one on which nothing runs has nothing to wait for
+    assert advice.command("allocated_no_process", place) == "scancel 7"
+
+
+def test_cores_and_gpus_are_those_of_one_node():
+    facts = Facts(Place("slurm", "7"), gpus=16, gpus_on_node=8, cores=64.0)
+
+    assert advice.advise("data_starved", facts).steps[0].text == "With 64 cores for 8 GPUs of a node, 8 workers per GPU."
+    more = advice.advise("data_starved", replace(facts, met=frozenset({"cpu"}))).steps[0]
+    assert more.code == "#SBATCH --cpus-per-gpu=16"
+
+
+def test_fewer_gpus_of_several_nodes_are_asked_for_together():
+    facts = Facts(Place("slurm", "7"), gpus=16, gpus_on_node=8, affected_gpus=4)
+
+    assert advice.advise("partial_idle", facts).steps[0].code == "#SBATCH --gpus=12"
+    assert advice.advise("partial_idle", replace(facts, gpus=8)).steps[0].code == "#SBATCH --gres=gpu:4"
+
+
+@pytest.mark.parametrize(
+    ("profile", "memory_gib", "found"),
+    [
+        ("3g.40gb", 39.25, ("MIG 1g.10gb", "a T4")),
+        ("2g.20gb+me", 19.5, ("MIG 1g.10gb", "a T4")),
+        ("1g.10gb", 9.5, ()),
+        ("9g.1gb", 39.25, ("a T4",)),
+    ],
+)
+def test_of_a_mig_instance_smaller_slices_of_its_parent_are_named_and_none_is_made(profile, memory_gib, found):
+    facts = Facts(gpu_model="NVIDIA A100-SXM4-80GB", mig_profile=profile, memory_total_bytes=memory_gib * GIB, memory_peak_ratio=0.1)
+
+    assert advice.smaller(facts.gpu_model, facts.memory_total_bytes, 0.1, mig_profile=profile) == found
+    assert not any("nvidia-smi mig" in step.code for step in advice.advise("oversized_gpu", facts).steps)

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from fleetwatch.accounts.models import User
-from fleetwatch.diagnosis.deciding import KINDS, LONGEST_SNOOZE, Decision, DecisionError, decide, may_decide
+from fleetwatch.diagnosis.deciding import KINDS, LONGEST_SNOOZE, Decision, DecisionError, assignee, decide, may_decide
 from fleetwatch.diagnosis.models import Finding
 from tests.diagnosis.told import DAY, NOW, finding
 
@@ -85,3 +85,44 @@ def test_everybody_may_say_whether_it_is_right_and_only_admins_decide(admin):
 
     assert {action for action in KINDS if may_decide(viewer, action)} == {"confirm", "reject"}
     assert all(may_decide(admin, action) for action in KINDS)
+
+
+def test_a_fix_that_is_told_again_from_an_old_page_still_began_when_it_was_told_first(admin):
+    one = finding()
+
+    decide(one.pk, Decision("fixed"), by=admin, now=NOW)
+    decide(one.pk, Decision("fixed"), by=admin, now=NOW + DAY)
+
+    assert Finding.objects.get().decided_at == NOW
+    assert one.said.count() == 2
+
+
+def test_a_fix_that_is_told_after_it_was_open_again_is_a_new_one(admin):
+    one = finding()
+
+    for days, action in enumerate(("fixed", "reopen", "fixed")):
+        decide(one.pk, Decision(action), by=admin, now=NOW + days * DAY)
+
+    assert Finding.objects.get().decided_at == NOW + 2 * DAY
+
+
+def test_a_later_snooze_goes_before(admin):
+    one = finding()
+
+    for days in (7, 1):
+        decide(one.pk, Decision("snooze", until=NOW + days * DAY), by=admin, now=NOW)
+
+    assert Finding.objects.get().snoozed_until == NOW + DAY
+
+
+@pytest.mark.parametrize("name", ["bob", "gone", "an\x00n2"])
+def test_nobody_is_assigned_by_a_name_that_no_active_user_has(admin, name):
+    User.objects.create(username="gone", is_active=False)
+
+    with pytest.raises(DecisionError, match="no active user"):
+        assignee(name)
+
+
+def test_an_assignee_is_an_active_user_or_nobody(admin):
+    assert assignee("ann") == admin
+    assert assignee("") is None

@@ -1,7 +1,7 @@
 """Every rule as a specification: what it needs, where its bounds are, and which missing sensor forbids it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -288,6 +288,16 @@ def test_pauses_may_be_copies_where_pcie_is_not_read():
 
     assert (bool(blind.hits[0, 0]), bool(blind.possible[0, 0])) == (False, True)
     assert (bool(read.hits[0, 0]), bool(read.possible[0, 0])) == (False, False)
+
+
+@pytest.mark.parametrize("rule", ["checkpoint_stall", "data_starved"])
+def test_even_pauses_of_a_service_are_waiting_for_requests(rule):
+    assert replace(RULES[rule], kind="batch").finds()
+    assert not replace(RULES[rule], kind="service").finds()
+
+
+def test_a_service_whose_cores_are_full_waits_for_its_input():
+    assert replace(RULES["data_starved"], kind="service").finds(cpu=0.85, long_frac=0.1)
 
 
 def test_without_the_drivers_samples_only_a_known_service_is_bursty():

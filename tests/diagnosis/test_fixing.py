@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -161,3 +162,43 @@ def test_the_top_fixes_are_those_that_saved_most_and_the_unproven_come_last(gpu)
     assert [one.saving.high_usd for one in top] == [Decimal(24), 0, 0]
     assert fixes.realised(top).low_ms == 12 * HOUR
     assert fixes.top_fixes(Interval(START + 4 * DAY, START + 5 * DAY)) == []
+
+
+def test_two_fixes_of_one_job_that_the_same_shorter_runs_measure_are_summed_once(gpu):
+    jobs = [a_run(gpu, day, STARVED if day < 3 else SHORTER) for day in range(6)]
+    for cause in ("data_starved", "checkpoint_stall"):
+        fixed(jobs[0], 3, cause)
+    a_rate("2.00", gpu=gpu)
+    fixing.measure(NOW)
+
+    top = fixes.top_fixes(QUARTER)
+
+    assert [one.saving.high_ms for one in top] == [12 * HOUR, 12 * HOUR]
+    # three runs are four hours shorter each, however many changes brought that
+    assert (fixes.realised(top).high_ms, fixes.realised(top).high_usd) == (12 * HOUR, Decimal(24))
+
+
+def test_a_findings_fix_is_told_once_it_is_measured(gpu):
+    jobs = [a_run(gpu, day, STARVED if day < 3 else SHORTER) for day in range(6)]
+    finding = fixed(jobs[0], 3)
+    assert fixes.of_finding(finding) is None
+
+    fixing.measure(NOW)
+
+    found = fixes.of_finding(finding)
+    assert found is not None
+    assert found.effect == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("at", "start", "end"),
+    [
+        (datetime(2026, 11, 22, tzinfo=UTC), (2026, 10), (2027, 1)),
+        (datetime(2026, 3, 31, 22, 30, tzinfo=UTC), (2026, 4), (2026, 7)),  # in Berlin it is April
+        (datetime(2026, 1, 1, tzinfo=UTC), (2026, 1), (2026, 4)),
+    ],
+)
+def test_a_quarter_begins_at_the_organisations_midnight(at, start, end):
+    berlin = ZoneInfo("Europe/Berlin")
+
+    assert fixes.quarter(at, berlin) == Interval(datetime(*start, 1, tzinfo=berlin), datetime(*end, 1, tzinfo=berlin))

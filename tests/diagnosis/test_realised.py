@@ -1,5 +1,7 @@
 """What a fix brought, worked out by hand: runs of hours, before and after."""
 
+import random
+
 import pytest
 
 from fleetwatch.diagnosis.realised import Outcome, Run, changed_at, effect
@@ -72,6 +74,24 @@ def test_runs_that_differ_widely_prove_nothing():
 
     assert found.low < 0 < found.high
     assert found.outcome == Outcome.UNPROVEN
+
+
+def test_few_runs_make_the_interval_as_wide_as_students():
+    # useful shares 0.4, 0.5, 0.6, then 0.8, 0.9, 1.0: each mean has a standard error of 0.1 / sqrt(3), their difference 0.0816;
+    # four degrees of freedom: 2.776 of it, 0.227, around 0.4
+    found = effect(runs((10, 6, 6), (10, 5, 5), (10, 4, 4), (10, 2, 0), (10, 1, 0), (10, 0, 0)), FIX)
+
+    assert (found.low, found.high) == (pytest.approx(0.4 - 0.227, abs=0.02), 0.5)  # no share is above 1
+
+
+def test_runs_without_a_change_are_seldom_called_improved():
+    draw = random.Random(7).gauss
+    told = [runs(*((10, min(max(draw(4, 1), 0), 10), 0) for _ in range(6))) for _ in range(200)]
+
+    found = [effect(several, FIX) for several in told]
+
+    assert sum(one.outcome == Outcome.IMPROVED for one in found) <= 10  # 2.5 % are expected
+    assert sum(one.low <= 0 <= one.high for one in found) >= 180
 
 
 def test_the_same_runs_in_any_order_give_the_same_interval():

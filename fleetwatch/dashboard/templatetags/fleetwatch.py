@@ -71,6 +71,12 @@ def saved_hours(value: Saving) -> dict[str, str]:
     return {"text": numbers.roughly_hours(value.low_ms, value.high_ms), "exact": exact}
 
 
+@register.simple_tag
+def points_between(low: float, high: float) -> str:
+    """The interval of a difference of two shares."""
+    return numbers.points(low, high)
+
+
 @register.inclusion_tag("dashboard/_statebar.html")
 def state_bar(amounts: Mapping[str, Any], size: str = "") -> dict[str, Any]:
     """Amounts by state (milliseconds or dollars) as one horizontal bar."""

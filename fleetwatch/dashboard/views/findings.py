@@ -18,12 +18,12 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.permissions import can_administer
 from fleetwatch.costs.totals import EVERYTHING, Scope
-from fleetwatch.dashboard import pages
+from fleetwatch.dashboard import pages, words
 from fleetwatch.dashboard import places as place_pages
 from fleetwatch.dashboard import selectors as rows
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis import advice, deciding, demand, evidence, fixes, places, recurring, rules_in_words, selectors
-from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, Cause, title
+from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, Cause, of_kind, title
 from fleetwatch.diagnosis.deciding import Decision, DecisionError
 from fleetwatch.diagnosis.listed import Line
 from fleetwatch.diagnosis.models import Finding
@@ -79,7 +79,8 @@ def findings(request: HttpRequest) -> HttpResponse:
     place_lines = [line for line in of_places if status in ("all", line.status)]
     page = pages.page_of(every if status == "all" else every.of_status(status), after=asked.get("after", ""), size=PAGE_SIZE)
     shown = selectors.with_jobs(page.rows, before=period.interval.end)
-    fixed = fixes.top_fixes(period.interval)
+    quarter = fixes.quarter(period.interval.end - timedelta(microseconds=1), period.zone)
+    fixed = fixes.top_fixes(quarter)
     context = {
         "lines": [_row(line) for line in shown],
         "pager": page,
@@ -92,6 +93,7 @@ def findings(request: HttpRequest) -> HttpResponse:
         "capacity": place_pages.capacity(of_places),
         "progress": places.progress(period.interval, now=period.now),
         "realised": fixes.realised(fixed),
+        "quarter": words.quarter(quarter.start),
         "fixes": [(one, title(one.fix.cause)) for one in fixed[:TOP_FIXES]],
         "counts": every.counts() + Counter(line.status for line in of_places),
         "causes": [cause for cause in CATALOGUE if cause.code not in UNFIT],
@@ -105,7 +107,8 @@ def findings(request: HttpRequest) -> HttpResponse:
 
 
 def _row(line: Line) -> Row:
-    cause, job = BY_CODE[line.finding.cause], line.job
+    job = line.job
+    cause = of_kind(line.finding.cause, job.kind)
     typed = advice.command(cause.code, evidence.place_of(job))
     first = next((step.code for step in cause.fixes if step.code and "\n" not in step.code), "")
     return Row(line, cause, CONFIDENCES[line.caused.confidence], typed or first)
@@ -129,17 +132,15 @@ def decide(request: HttpRequest, pk: int, action: str) -> HttpResponse:
     if not deciding.may_decide(user, action):
         raise PermissionDenied("only admins decide about findings")
     now = read_period(request).now
-    days, name = request.POST.get("days", ""), request.POST.get("assignee", "").replace("\x00", "")
-    decision = Decision(
-        action,
-        note=request.POST.get("note", ""),
-        until=now + timedelta(days=int(days)) if days in SNOOZES else None,
-        assignee=User.objects.filter(username=name, is_active=True).first() if action == "assign" and name else None,
-    )
+    days, name = request.POST.get("days", ""), request.POST.get("assignee", "")
+    note, until = request.POST.get("note", ""), now + timedelta(days=int(days)) if days in SNOOZES else None
     try:
+        decision = Decision(action, note, until, deciding.assignee(name) if action == "assign" else None)
         deciding.decide(found.pk, decision, by=user, now=now)
     except DecisionError as error:
         return _finding_page(request, found, action=action, error=str(error), status=422)
+    except Finding.DoesNotExist:
+        raise Http404(pk) from None  # its hours were judged anew meanwhile
     messages.success(request, _DONE[action])
     back = request.POST.get("back", "")
     is_ours = url_has_allowed_host_and_scheme(back, {request.get_host()})
@@ -174,6 +175,7 @@ def _finding_page(request: HttpRequest, found: Finding, *, action: str = "", err
         "demand": _demand(found, period.interval) if found.cause == "bursty_service" else None,
         "precision": selectors.precision().get(found.cause),
         "history": selectors.history(found),
+        "fixed": fixes.of_finding(found),
         "people": User.objects.filter(is_active=True).order_by("username")[:MAX_CHOICES],
         "snoozes": SNOOZES.items(),
         "is_admin": can_administer(request.user),

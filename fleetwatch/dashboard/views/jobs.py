@@ -19,7 +19,7 @@ from fleetwatch.dashboard import pages, selectors
 from fleetwatch.dashboard.lines import GPULine
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis import selectors as diagnosis
-from fleetwatch.diagnosis.causes import BY_CODE, title
+from fleetwatch.diagnosis.causes import BY_CODE, of_kind, title
 from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.jobs.models import Allocation, Job
@@ -77,8 +77,8 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
     why = diagnosis.primary_causes(period.interval, scope=scope).get(found.pk)
     context = {
         "job": found,
-        "findings": [(line, BY_CODE[line.finding.cause], CONFIDENCES[line.caused.confidence]) for line in findings[:]],
-        "cause": BY_CODE.get(why[0].cause) if why else None,
+        "findings": [(line, of_kind(line.finding.cause, found.kind), CONFIDENCES[line.caused.confidence]) for line in findings[:]],
+        "cause": of_kind(why[0].cause, found.kind) if why and why[0].cause in BY_CODE else None,
         "totals": told.totals,
         "gpus": sorted(lines, key=lambda line: -line.totals.wasted_ms),
         "energy": energy(period.interval, scope=scope),

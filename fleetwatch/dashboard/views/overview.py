@@ -16,7 +16,7 @@ from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.bars import Segment
 from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.diagnosis.causes import BY_CODE
+from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.diagnosis.selectors import findings, with_jobs
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.check import waiting_hours
@@ -61,7 +61,10 @@ def overview(request: HttpRequest) -> HttpResponse:
         "worst": _worst_gpus(period.now),
         "incidents": incidents[:TOP],
         "incident_count": len(incidents),
-        "savings": [(line, BY_CODE[line.finding.cause]) for line in with_jobs(open_findings[:TOP_SAVINGS], before=period.interval.end)],
+        "savings": [
+            (line, of_kind(line.finding.cause, line.job.kind))
+            for line in with_jobs(open_findings[:TOP_SAVINGS], before=period.interval.end)
+        ],
         "savings_total": open_findings.saving(),
         "savings_count": len(open_findings),
         "unposted": _unposted(period.interval, period.now),

@@ -17,7 +17,7 @@ HELD = 0.02  # of the GPU's memory: a model
 
 def find(f: Features) -> Found:
     """Irregular pauses; without the driver's samples only for what is known to be a service."""
-    is_service = np.array([kind == "service" for kind in f.lanes.kind], dtype=bool)[:, None] | f.lanes.is_serving[:, None]
+    is_service = f.lanes.serves
     sampled, of_service = at_least(f, "lo", PAUSES), at_least(f, "lo", SERVICE_PAUSES)
     by_window = at_least(f, "window_lo", PAUSES)
     long_pauses, of_service_long = at_least(f, "long_frac", LONG_PAUSES), at_least(f, "long_frac", SERVICE_LONG_PAUSES)

@@ -16,7 +16,7 @@ BURST = 4 * 1024**3  # bytes/s from a GPU: what it copies out at the pause's beg
 
 
 def find(f: Features) -> Found:
-    """Sure where something is written too; an evaluation pass looks the same without it."""
+    """Of what is no service. Sure where something is written too; an evaluation pass looks the same without it."""
     signs = (
         at_least(f, "long_n", PAUSES), at_least(f, "long_frac", SHARE), below(f, "long_cv", VARIATION),
         at_least(f, "long_per_s", PERIOD_S), at_least(f, "hi", WORKING),
@@ -25,6 +25,8 @@ def find(f: Features) -> Found:
     together = at_least(f, "corr", TOGETHER)
     # ranks that spin stay at 100 %: their utilisation need not move together
     hits = all_met(signs) & ~(contradicts(together) & ~(f["spin"] > SHARE / 2))
+    # a service saves no state between steps: its pauses are waiting for requests, however even they look
+    hits &= ~f.lanes.serves
     confidence = np.where(np.logical_or.reduce([sign.met for sign in writes]), HIGH, MEDIUM)
     share = f["long_frac"]
     return found(hits, confidence=confidence, low=0.5 * share, high=0.9 * share, signs=signs, strengthens=(*writes, together))

@@ -24,7 +24,8 @@ def find(f: Features) -> Found:
     even, even_windows = below(f, "cyc_cv", VARIATION), below(f, "dips_cv", VARIATION)
     is_even = even.met | (np.isnan(even.values) & even_windows.met)
     cores, calm = at_least(f, "cpu", CORES), below(f, "long_frac", LONG_PAUSES)
-    hits = busy.met & ((all_met(rhythm) & is_even) | (cores.met & calm.met))
+    # of a service even pauses are waiting for requests: then only its full cores say that it waits for its input
+    hits = busy.met & ((all_met(rhythm) & is_even & ~f.lanes.serves) | (cores.met & calm.met))
     reasons = (cores, at_least(f, "iop", READS), at_least(f, "main1", ONE_THREAD))
     # where nobody read what is copied to the GPU, the pauses may as well be copies
     confidence = np.where(np.logical_or.reduce([sign.met for sign in reasons]), HIGH, less_sure(MEDIUM, ~f.has("rx")))
