@@ -57,6 +57,12 @@ def usd_exact(value: Decimal | float | None) -> str:
     return "not known" if value is None else f"${_round(_decimal(value), 6):,}"
 
 
+def price(value: Decimal, currency: str) -> str:
+    """A price that somebody agreed on, with all its digits and cents at least: "$2.10", "$3.141592", "9,999.99 JPY"."""
+    places = max(2, -int(value.normalize().as_tuple().exponent))
+    return f"${value:,.{places}f}" if currency == "USD" else f"{value:,.{places}f} {currency}"
+
+
 def cents(value: Decimal | None) -> str:
     """The amount of a statement, to the cent: "$1,234.50", "−$3.00"."""
     if value is None:

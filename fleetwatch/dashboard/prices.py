@@ -35,8 +35,7 @@ def set_rate(asked: Asked) -> Done:
         costs.set_rate(subject, amount, valid_from=valid_from, now=asked.now, currency=currency, source=source[:300])
     except costs.RateError as error:
         raise RefusedError({RATE_FIELDS.get(error.field, error.field): str(error)}) from error
-    price = numbers.usd(amount) if currency == exchange.USD else f"{amount:f} {currency}"
-    return Done(f"{subject.name} costs {price} per GPU-hour {_from_then_on(valid_from)} {subject.doubt}".strip())
+    return Done(f"{subject.name} costs {numbers.price(amount, currency)} per GPU-hour {_from_then_on(valid_from)} {subject.doubt}".strip())
 
 
 def withdraw_rate(asked: Asked) -> Done:

@@ -104,7 +104,7 @@ def test_the_command_prints_both_sides(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("arguments", [["nowhere.json"], ["idle=1"], ["idle_batch_s=300", "--from", "soon"]])
+@pytest.mark.parametrize("arguments", [["nowhere.json"], ["idle=1"], ["idle_batch_s=300", "--from", "soon"], ["idle_batch_s=1e9"]])
 def test_the_command_refuses_in_one_line(arguments):
     with pytest.raises(CommandError):
         call_command("try_policy", *arguments)

@@ -32,6 +32,22 @@ def test_dollars_have_two_or_three_significant_digits(amount, text):
     assert numbers.usd(amount) == text
 
 
+@pytest.mark.parametrize(
+    ("amount", "currency", "text"),
+    [
+        ("2.1", "USD", "$2.10"),
+        ("2.100000", "USD", "$2.10"),
+        ("3.141592", "USD", "$3.141592"),
+        ("0.001", "EUR", "0.001 EUR"),
+        ("9999.990000", "JPY", "9,999.99 JPY"),
+        ("1E+4", "USD", "$10,000.00"),
+        ("0", "USD", "$0.00"),
+    ],
+)
+def test_a_price_has_all_its_digits(amount, currency, text):
+    assert numbers.price(Decimal(amount), currency) == text
+
+
 def test_the_exact_dollars_are_to_the_micro_dollar():
     assert numbers.usd_exact(Decimal("24310.1234567")) == "$24,310.123457"
     assert numbers.usd_exact(None) == "not known"

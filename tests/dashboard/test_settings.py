@@ -185,7 +185,7 @@ def test_a_price_in_another_currency_needs_an_exchange_rate_and_is_shown_in_its_
     assert "One EUR is $1.1 from the beginning" in text_of(told)
     page = text_of(admin.post("/settings/rate", price, follow=True))
     assert "H100 SXM costs 2.50 EUR per GPU-hour" in page
-    assert "<b>2.500000 EUR</b>" in page
+    assert "<b>2.50 EUR</b>" in page
     kept = admin.post("/settings/exchange-withdraw", {"id": ExchangeRate.objects.get().pk})
     assert (kept.status_code, "Prices in EUR need it" in text_of(kept)) == (422, True)
 

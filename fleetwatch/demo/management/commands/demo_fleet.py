@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import django
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
@@ -39,7 +40,12 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--gpus", type=int, default=1000, help="eight to a node (default %(default)s)")
-        parser.add_argument("--days", type=int, default=1, help="whole UTC days of windows, up to yesterday (default %(default)s)")
+        parser.add_argument(
+            "--days",
+            type=int,
+            default=1,
+            help="whole UTC days of windows, up to yesterday; no more than raw columns are kept (default %(default)s)",
+        )
         parser.add_argument(
             "--fine-days", type=int, default=1, help="of these, the newest in 10 s windows, the rest in 60 s (default %(default)s)"
         )
@@ -112,6 +118,9 @@ def _check(options: dict[str, Any]) -> None:
         raise CommandError(f"--gpus is 1 to {MAX_GPUS}, --days and --ledger-days at most {MAX_DAYS}")
     if not 1 <= options["workers"] <= 64 or options["fine_days"] < 0 or options["distinct"] < 1:
         raise CommandError("--workers is 1 to 64, --fine-days not below 0, --distinct at least 1")
+    if options["days"] > settings.RAW_RETENTION_DAYS:
+        kept = f"hours older than {settings.RAW_RETENTION_DAYS} days (FLEETWATCH_RAW_RETENTION_DAYS) are final"
+        raise CommandError(f"--days {options['days']}: {kept} and would be unobserved; --ledger-days tiles older ones")
     if Node.objects.exists():
         raise CommandError("this hub has nodes already: a fleet for load tests belongs on an empty one (--data of another folder)")
     if options["ledger_days"] > options["days"] and str(zone()) != "UTC":

@@ -35,9 +35,9 @@ class Command(BaseCommand):
             tried = _policy(in_force, changes)
             asked = Interval(_moment(start, now - timedelta(days=7)), _moment(end, now))
             interval = bounds(asked, now=now)
+            lines = trial.compare(in_force, tried, interval, group_by=group_by)
         except (ValueError, OSError) as error:
             raise CommandError(str(error)) from error
-        lines = trial.compare(in_force, tried, interval, group_by=group_by)
         self.stdout.write(
             f"{interval.start:%Y-%m-%d %H:%M} to {interval.end:%Y-%m-%d %H:%M} UTC; GPU-hours and dollars: is, would be, more"
         )
