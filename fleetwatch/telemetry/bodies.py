@@ -199,15 +199,22 @@ def _whole_numbers(texts: Sequence[Raw], counts: list[int]) -> NDArray[np.int64]
 
 def _joined(texts: Sequence[Raw], counts: list[int], decoder: "msgspec.json.Decoder[Any]", dtype: Any) -> NDArray[Any]:
     """What the texts say, one after the other; of an absent one nothing is known. Raises ValueError for another length."""
-    said = [_nothing_of(count) if text is _NOTHING or text == _NULL else text for text, count in zip(texts, counts, strict=True)]
+    said = _without_gaps(texts, counts)
     is_new = np.array([True, *map(operator.ne, said[1:], said)])[: len(said)]
-    values = decoder.decode(b"[%b]" % b",".join([bytes(text)[1:-1] for text in compress(said, is_new)]))
+    values = decoder.decode(b",".join(compress(said, is_new)).replace(b"],[", b",") or b"[]")  # one list instead of many
     lengths = np.array(counts, dtype=np.int64)
     told = int(lengths[is_new].sum())
     if len(values) != told:
         raise ValueError(f"a column has {len(values)} values for {told} windows")
     found = np.fromiter(values, dtype=dtype, count=told)  # makes None NaN
     return found if is_new.all() else found[_places(is_new, lengths)]
+
+
+def _without_gaps(texts: Sequence[Raw], counts: list[int]) -> Sequence[Raw]:
+    """The texts, with as many nulls as there are rows for one that is absent."""
+    if _NOTHING not in texts and _NULL not in texts:
+        return texts
+    return [_nothing_of(count) if text is _NOTHING or text == _NULL else text for text, count in zip(texts, counts, strict=True)]
 
 
 def _nothing_of(count: int) -> Raw:

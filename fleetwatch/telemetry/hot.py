@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from agent import wire
-from fleetwatch.inventory.models import GPU
 from fleetwatch.lib import rows
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry import bodies
@@ -102,5 +101,6 @@ def _gpu_ids(uuids: dict[bytes, list[str]]) -> dict[bytes, list[int]]:
     """The GPUs' ids, by what batches say of them."""
     if not uuids:
         return {}
-    known = dict(GPU.objects.filter(uuid__in={uuid for said in uuids.values() for uuid in said}).values_list("uuid", "pk"))
+    wanted = sorted({uuid for said in uuids.values() for uuid in said})
+    known = dict(rows.fetched("SELECT uuid, id FROM inventory_gpu WHERE uuid = ANY(%s)", [wanted]))
     return {text: [known[uuid] for uuid in said] for text, said in uuids.items()}

@@ -60,8 +60,8 @@ def draw(node_id: int, table: Table, *, start_ms: int, count: int, memory_bytes:
 
 def memory_bytes(tables: Iterable[Table]) -> dict[int, int | None]:
     """The total memory of every GPU in the tables."""
-    gpu_ids = {int(gpu) for table in tables for gpu in np.unique(table["gpu_id"])}
-    return dict(GPU.objects.filter(pk__in=gpu_ids).values_list("pk", "memory_total_bytes"))
+    gpu_ids = sorted({gpu for table in tables for gpu in np.unique(table["gpu_id"]).tolist()})
+    return dict(rows.fetched("SELECT id, memory_total_bytes FROM inventory_gpu WHERE id = ANY(%s::bigint[])", [gpu_ids]))
 
 
 def store(drawn: Iterable[Drawn]) -> None:

@@ -140,6 +140,9 @@ def _merged(chunk: Packed, hours: list[datetime], fresh: hot.Decoded) -> tuple[P
 
 def _of_hours(table: Table, hours: Sequence[datetime]) -> Table:
     """The rows that start in one of the hours."""
+    first_ms = to_ms(hours[0])
+    if len(hours) == 1:
+        return started_in(table, first_ms, first_ms + HOUR_MS)
     return taken(table, np.isin(table["start_ms"] // HOUR_MS, [to_ms(hour) // HOUR_MS for hour in hours]))
 
 

@@ -49,15 +49,19 @@ def taken(table: Table, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Table:
 def started_in(table: Table, start_ms: int, end_ms: int) -> Table:
     """The rows that start in [start_ms, end_ms)."""
     starts = table["start_ms"]
-    return taken(table, (starts >= start_ms) & (starts < end_ms))
+    return table if _are_in(starts, start_ms, end_ms) else taken(table, (starts >= start_ms) & (starts < end_ms))
 
 
 def overlapping(table: Table, start_ms: int, end_ms: int) -> Table:
     """The rows that cover a millisecond of [start_ms, end_ms)."""
     starts = table["start_ms"]
-    if len(starts) == 0 or (starts.min() >= start_ms and starts.max() < end_ms):
+    if _are_in(starts, start_ms, end_ms):
         return table
     return taken(table, (starts < end_ms) & (starts + table["window_ms"] > start_ms))
+
+
+def _are_in(starts: NDArray[Any], start_ms: int, end_ms: int) -> bool:
+    return len(starts) == 0 or bool(starts.min() >= start_ms and starts.max() < end_ms)
 
 
 def edges(table: Table) -> Bounds | None:
@@ -109,6 +113,11 @@ def _sorted_once(table: Table, keys: Sequence[str]) -> tuple[Table, Bounds | Non
     """The rows sorted, each key once; and where each GPU's begin (of host samples: all), None where a GPU has two of one start."""
     if (bounds := _bounds(table, keys)) is not None:
         return table, bounds
+    if "gpu_id" in keys:  # batch after batch, in each GPU after GPU: that is in order within each GPU, nearly always
+        order = np.argsort(table["gpu_id"], kind="stable")
+        by_gpu = {key: table[key][order] for key in ("gpu_id", "start_ms")}
+        if (bounds := edges(by_gpu)) is not None:
+            return taken(table, order), bounds
     order = np.lexsort([table[key] for key in reversed(keys)])  # stable: the earliest part stays first
     is_repeat = np.ones(len(order) - 1, dtype=np.bool_)
     for key in keys:
