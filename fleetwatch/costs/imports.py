@@ -7,8 +7,8 @@ from functools import partial
 
 from django.db import transaction
 
-from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import difference, services
+from fleetwatch.costs.changing import OpenBook, open_book
 from fleetwatch.costs.difference import DryRun, Imported
 from fleetwatch.costs.rate_csv import Row, read
 from fleetwatch.costs.subjects import BEGINNING, RateError, Subject, find
@@ -34,11 +34,12 @@ def import_rates(content: bytes, *, now: datetime) -> Imported:
 
     Raises RefusedError with every bad line and field; then nothing was written.
     """
-    rows, faults = read(content, zone())
+    book = open_book()
+    rows, faults = read(content, book.zone)
     wanted, clashes = _wanted(rows)
     new = [each for each in wanted if not _stands(each)]
     # of all lines at once: who puts the first one right would only be told the next
-    refuse([*faults, *clashes, *(fault for each in new if (fault := _set(each, now)) is not None)])
+    refuse([*faults, *clashes, *(fault for each in new if (fault := _set(book, each, now)) is not None)])
     return Imported(set=len(new), stood=len(wanted) - len(new), doubts=tuple(_doubts(wanted)))
 
 
@@ -84,7 +85,7 @@ def _stands(wanted: _Wanted) -> bool:
     return wanted.subject.rates.filter(valid_from=wanted.since, valid_to=wanted.until, **price).exists()
 
 
-def _set(wanted: _Wanted, now: datetime) -> Fault | None:
+def _set(book: OpenBook, wanted: _Wanted, now: datetime) -> Fault | None:
     row = wanted.row
     try:
         services.set_rate(
@@ -97,6 +98,7 @@ def _set(wanted: _Wanted, now: datetime) -> Fault | None:
             pricing_class=row.pricing_class,
             source=row.source or "imported",
             source_date=row.source_date,
+            book=book,
         )
     except RateError as error:
         return Fault(row.line, _COLUMNS.get(error.field, error.field), str(error))

@@ -15,7 +15,7 @@ from fleetwatch.lib import amounts, csv_cells, csv_rows
 from fleetwatch.lib.csv_rows import Fault, FieldError
 
 MAX_BYTES = 1_000_000
-MAX_ROWS = 5_000
+MAX_ROWS = 2_000
 
 SUBJECTS = ("gpu", "node", "pool", "gpu_model")
 COLUMNS = (*SUBJECTS, "class", "region", "price", "currency", "valid_from", "valid_to", "pricing_class", "source", "source_date")

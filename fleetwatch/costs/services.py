@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q
 
 from fleetwatch.costs import exchange, tco
-from fleetwatch.costs.changing import check_moment, read_again, write
+from fleetwatch.costs.changing import OpenBook, open_book, read_again, write
 from fleetwatch.costs.example_prices import example_price
 from fleetwatch.costs.models import PRICING_CLASSES, Rate
 from fleetwatch.costs.pricing import MICRO_USD, usd
@@ -40,6 +40,7 @@ def set_rate(
     source: str = "",
     source_date: date | None = None,
     components: Sequence[Component] = (),
+    book: OpenBook | None = None,
 ) -> Rate:
     """The new rate of a subject over [valid_from, valid_to).
 
@@ -48,10 +49,13 @@ def set_rate(
 
     Raises RateError for an amount or a moment that can't be, and when an own rate stands
     in the way: that one has to be withdrawn first (withdraw_rate), knowingly.
+
+    Who sets many in one transaction opens the `book` once, for all of them.
     """
-    _check_moments(valid_from, valid_to)
+    book = book or open_book()
+    _check_moments(book, valid_from, valid_to)
     whom = _checked_subject(Subject.of(subject))
-    write(valid_from)
+    book.check_open(valid_from)
     price = _checked_price(price_per_gpu_hour, usd_per_unit=exchange.usd_per_unit(currency, valid_from))
     overlapping = whom.rates.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=valid_from))
     if valid_to is not None:
@@ -163,11 +167,11 @@ def _checked_components(components: Sequence[Component], whole: Decimal) -> list
     return [{"name": part.name, "usd_per_gpu_hour": f"{part.usd_per_gpu_hour:f}", "how": part.how} for part in components]
 
 
-def _check_moments(valid_from: datetime, valid_to: datetime | None) -> None:
-    check_moment(valid_from, field="valid_from")
+def _check_moments(book: OpenBook, valid_from: datetime, valid_to: datetime | None) -> None:
+    book.check_moment(valid_from, field="valid_from")
     if valid_to is None:
         return
-    check_moment(valid_to, field="valid_to")
+    book.check_moment(valid_to, field="valid_to")
     if valid_to <= valid_from:
         raise RateError("A rate has to end after it begins.", field="valid_to")
 

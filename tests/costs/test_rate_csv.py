@@ -147,7 +147,7 @@ def test_a_quote_that_never_ends_is_no_csv():
 def test_there_is_an_end_to_rows_and_to_faults():
     head = "gpu,price,valid_from\n"
     assert len(read((head + "a,1,beginning\n" * MAX_ROWS).encode(), BERLIN)) == MAX_ROWS
-    assert faults(head + "a,1,beginning\n" * (MAX_ROWS + 1)) == [(MAX_ROWS + 2, "", "There are more than 5,000 rows in it.")]
+    assert faults(head + "a,1,beginning\n" * (MAX_ROWS + 1)) == [(MAX_ROWS + 2, "", "There are more than 2,000 rows in it.")]
     assert len(faults(head + "a,x,beginning\n" * 500)) == MAX_FAULTS
 
 
