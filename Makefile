@@ -37,11 +37,11 @@ format: ## ruff's format and safe fixes
 	@.venv/bin/ruff format .
 	@.venv/bin/ruff check --fix .
 
-bench: ## the benchmarks in eleven minutes, into docs/benchmarks.md (needs Debian's victoria-metrics, prometheus, prometheus-node-exporter, gcc)
+bench: ## the benchmarks in nine minutes, into docs/benchmarks.md (needs Debian's victoria-metrics, prometheus, prometheus-node-exporter, gcc)
 	@$(PYTHON) deploy/bootstrap.py dev
 	@$(RUN) -m benchmarks --size quick
 
-bench-full: ## the same thoroughly, up to 10,000 GPUs, in an hour or two
+bench-full: ## the same thoroughly, up to 10,000 GPUs, in about an hour
 	@$(PYTHON) deploy/bootstrap.py dev
 	@$(RUN) -m benchmarks --size full
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.accepting_hub import AcceptingHub, certificate, transferred_bytes
+from benchmarks.apart import until_alone
 from benchmarks.tables import BenchError, Goal, Size, Table
 from fleetwatch.ingest import agent_package
 from tests.stack.living import ROOT, free_port
@@ -142,7 +143,7 @@ def measured_beside(folder: Path, seconds: int) -> Table:
     (folder / "agent.pyz").write_bytes(agent_package.build())
     hubs = {"agent": AcceptingHub(folder), "agent .pyz": AcceptingHub(folder)}
     commands = {"agent": [sys.executable, "-m", "agent"], "agent .pyz": [sys.executable, str(folder / "agent.pyz")]}
-    holders = [subprocess.Popen(["sleep", "3600"]) for _ in range(GPUS)]
+    holders = [subprocess.Popen(["sleep", str(DAY_S)]) for _ in range(GPUS)]
     subjects = [Subject(name, start_agent(commands[name], hub, folder, holders)) for name, hub in hubs.items()]
     port = free_port()
     peer = subprocess.Popen([PEER, f"--web.listen-address=127.0.0.1:{port}"], stderr=subprocess.DEVNULL)
@@ -151,6 +152,7 @@ def measured_beside(folder: Path, seconds: int) -> Table:
     scraper = Scraper(port)
     try:
         time.sleep(WARM_UP_S)
+        until_alone()
         began, batches = carried(hubs, scraper), {name: hub.batches for name, hub in hubs.items()}
         found = measure(subjects, seconds)
         wire = {name: count - began[name] for name, count in carried(hubs, scraper).items()}
@@ -190,7 +192,7 @@ def table(found: dict[str, dict[str, float]], per_day: dict[str, float], sent: l
         for name, row in found.items()
     ]
     notes = (
-        f"over {seconds} s in slices of {SLICE_S} s, after {WARM_UP_S} s of warming up; CPU is of one core, the median slice",
+        f"over {seconds} s in slices of {SLICE_S} s, after {WARM_UP_S} s of warming up and more; CPU is of one core, the median slice",
         f"the exporter knows no GPU; it is scraped each {SCRAPE_S} s, as our windows are",
         *sent,
     )

@@ -10,9 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 
 from benchmarks import bench_posting, labelled, profiled
-from benchmarks.apart import say
+from benchmarks.apart import say, side_by_side
 from benchmarks.servers import Hub, running_hub
 from benchmarks.tables import Cell, Goal, Size, Table
 from fleetwatch.demo.cases import CELL_MS, EXTRAS, MIXTURES, NAMES, SENSORS, draw_case, with_sensors
@@ -55,7 +56,7 @@ class Judged:
 
 def run(size: Size) -> list[Table]:
     """How often diagnosis is right on held-out cases, by sensors, and CPU seconds of diagnosing 1,000 GPUs: a day, and five minutes."""
-    found = judged(SEEDS[size], names=(*NAMES, *EXTRAS, *MIXTURES))
+    found = together(side_by_side(partial(_judged, SEEDS[size]), (*NAMES, *EXTRAS, *MIXTURES)))
     say("the labelled cases are judged")
     tables = [
         summary(found, SEEDS[size]),
@@ -68,6 +69,22 @@ def run(size: Size) -> list[Table]:
         bench_posting.fill(NODES)
         tables += cost(hub, NODES)
     return tables
+
+
+def _judged(seeds: int, name: str) -> dict[str, Judged]:
+    return judged(seeds, names=[name])
+
+
+def together(parts: Iterable[Mapping[str, Judged]]) -> dict[str, Judged]:
+    """By sensors, what was said of the cases of all parts, of which each has names of its own."""
+    found = {one: Judged() for one in SENSORS}
+    for part in parts:
+        for sensors, one in part.items():
+            found[sensors].grades |= one.grades
+            found[sensors].causes |= one.causes
+            for truth, told in one.truths.items():
+                found[sensors].truths[truth] += told
+    return found
 
 
 def judged(

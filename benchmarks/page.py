@@ -17,13 +17,13 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("victoria-metrics", "prometheus", "prometheus-node-exporter")
 INTRODUCTION = """# Benchmarks
 
-`make bench` writes this page in some eleven minutes on two cores, `make bench-full` in {full_time}; `benchmarks/` says how each figure
+`make bench` writes this page in some nine minutes on two cores, `make bench-full` in {full_time}; `benchmarks/` says how each figure
 comes about. Peers are Debian's packages on the same machine, with the same data and the same queries, in rounds that take turns;
 answers are compared, and a benchmark whose answers differ, or whose peer is missing, fails and writes no page. Figures are medians
 with their range. CPU seconds count all processes of a server. Machines differ and drift: ratios within one run are what counts.
 Fleets of 1,000 GPUs beside the peers, and of 10,000: [benchmarks-fleet.md](benchmarks-fleet.md).
 """
-FULL_TIME = "an hour or two"
+FULL_TIME = "about an hour"
 
 
 @dataclass(frozen=True, slots=True)
