@@ -16,7 +16,7 @@ from fleetwatch.costs.pricing import HOUR_MS
 from fleetwatch.costs.spans import Ints, numbered, sums
 from fleetwatch.costs.totals import HEADLINE_TIERS, Group, Totals
 
-WASTE, COST, TIME = "waste", "cost", "time"
+WASTE, COST, TIME, WASTED_MS = "waste", "cost", "time", "wasted_ms"
 SORTS = (WASTE, COST, TIME)
 MICRO = 1_000_000
 
@@ -75,9 +75,9 @@ def cut(told: Columns, group_by: str, sort: str, *, start: int | Place, size: in
     """
     groups, inverse = numbered(told.by[group_by].at)
     keys = told.by[group_by].ids[groups]
-    by = _figures(told, inverse, len(keys))
-    order = np.lexsort((keys, *(-by[name] for name in _THEN[sort]), -by[sort]))
-    value, place = by[sort][order], keys[order]
+    by = [_figure(name, told, inverse, len(keys)) for name in (*_THEN[sort], sort)]
+    order = np.lexsort((keys, *(-each for each in by)))  # by the last one first
+    value, place = by[-1][order], keys[order]
     first = start if isinstance(start, int) else _after(value, place, start)
     shown = place[first : first + size].tolist()
     # two lines more than are shown: what comes before them, and what after; each span is summed once
@@ -101,20 +101,18 @@ def ranked(found: Cut, groups: list[Group]) -> Ranked:
 
 
 # by waste alone: who wasted as much and cost more is told first
-_THEN: dict[str, tuple[str, ...]] = {WASTE: ("wasted_ms", COST), COST: (), TIME: ()}
+_THEN: dict[str, tuple[str, ...]] = {WASTE: (WASTED_MS, COST), COST: (), TIME: ()}
 
 
-def _figures(told: Columns, inverse: Ints, count: int) -> dict[str, Ints]:
-    """Of each group what it may be sorted by: whole micro-dollars, milliseconds."""
-    wasted = np.array([cell.tier in HEADLINE_TIERS for cell in told.common], dtype=bool)[told.row]
+def _figure(name: str, told: Columns, inverse: Ints, count: int) -> Ints:
+    """Of each group what it may be sorted by: whole micro-dollars (waste, cost), milliseconds (time, wasted_ms)."""
+    gpu_ms = told.gpu_ms
+    if name in (WASTE, WASTED_MS):
+        gpu_ms = np.where(np.array([cell.tier in HEADLINE_TIERS for cell in told.common], dtype=bool)[told.row], gpu_ms, 0)
+    if name in (TIME, WASTED_MS):
+        return sums(inverse, gpu_ms, count)
     rate = np.array([float(cell.usd_per_gpu_hour or 0) for cell in told.common])[told.row]
-    usd = told.gpu_ms * rate * (MICRO / HOUR_MS)
-    return {
-        WASTE: np.rint(np.bincount(inverse, np.where(wasted, usd, 0), count)).astype(np.int64),
-        COST: np.rint(np.bincount(inverse, usd, count)).astype(np.int64),
-        TIME: sums(inverse, told.gpu_ms, count),
-        "wasted_ms": sums(inverse, np.where(wasted, told.gpu_ms, 0), count),
-    }
+    return np.rint(np.bincount(inverse, gpu_ms * rate * (MICRO / HOUR_MS), count)).astype(np.int64)
 
 
 def _after(values: Ints, keys: Ints, place: Place) -> int:

@@ -14,6 +14,7 @@ from typing import cast
 
 import numpy as np
 from django.db import connection
+from django.db.models import Min
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
@@ -40,6 +41,7 @@ from fleetwatch.costs.traced import Traced, terms
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.inventory.services import SILENT_MS
 from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.sql import read_statement
 
@@ -62,6 +64,7 @@ __all__ = [
     "Traced",
     "Wasters",
     "breakdown",
+    "capacity_at_most",
     "covered",
     "dollars_over_time",
     "held_by_owner",
@@ -93,6 +96,15 @@ Line = tuple[str, str]  # key and label of a group
 def totals(interval: Interval, *, scope: Scope = EVERYTHING) -> Totals:
     """GPU time and dollars of covered(interval)."""
     return summed(columns.everything(read(interval, scope=scope)))
+
+
+def capacity_at_most(interval: Interval) -> int:
+    """GPU-milliseconds: totals() of the interval have no more. Every GPU has each moment since the ledger began once."""
+    first = Entry.objects.aggregate(first=Min("start"))["first"]
+    known = covered(interval)
+    if first is None or first >= known.end:
+        return 0
+    return (known.end_ms - max(known.start_ms, to_ms(first))) * GPU.objects.filter(parent=None).count()
 
 
 @dataclass(frozen=True, slots=True)

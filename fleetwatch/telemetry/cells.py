@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +90,7 @@ def stretched(values: Floats, *, first_ms: int, start_ms: int, end_ms: int, coun
     low += ((edges[:-1] - first_ms) % CELL_MS != 0) & (edges[1:] > first_ms + (low + 1) * CELL_MS)
     high = np.maximum(low + 1, -(-(edges[1:] - first_ms) // CELL_MS))
     observed = ~np.isnan(values)
-    read, seen = np.where(observed, values, 0.0), observed.astype(np.float64)
+    read, seen = np.where(observed, values, 0.0), observed.astype(np.int32)
     if (high - low == high[0] - low[0]).all() and (low[1:] == high[:-1]).all():  # steps side by side
         total, known = (_sums(each[:, low[0] : high[-1]], count) for each in (read, seen))
     else:
@@ -99,7 +100,7 @@ def stretched(values: Floats, *, first_ms: int, start_ms: int, end_ms: int, coun
     return means
 
 
-def _sums(values: Floats, count: int) -> Floats:
+def _sums(values: NDArray[Any], count: int) -> NDArray[Any]:
     """Each row's columns in `count` equal parts, summed."""
     parts = values.reshape(len(values), count, values.shape[1] // count)
     sums = parts[:, :, 0].copy()
@@ -108,7 +109,7 @@ def _sums(values: Floats, count: int) -> Floats:
     return sums
 
 
-def _running(values: Floats) -> Floats:
+def _running(values: NDArray[Any]) -> Floats:
     return np.hstack([np.zeros((len(values), 1)), np.cumsum(values, axis=1)])
 
 

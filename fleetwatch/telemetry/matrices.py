@@ -100,12 +100,14 @@ def cells(metric: str, gpu_ids: Sequence[int], interval: Interval, count: int) -
     step = next(known.step for known in METRICS if known.name == metric)
     first_cell, last_cell = interval.start_ms // CELL_MS, -(-interval.end_ms // CELL_MS)
     stored = _stored_cells(metric, gpu_ids, first_cell, last_cell)
-    values = np.where(stored == MISSING, np.nan, stored * step)
+    # there are but 256 bytes: what each stands for is looked up
+    every = np.arange(256, dtype=np.uint8)
+    values = np.where(every == MISSING, np.nan, every * step)
     if metric == POWER.name:
-        values /= _limits_w(gpu_ids).reshape(-1, 1)
-    return stretched(
-        np.minimum(values, 1.0), first_ms=first_cell * CELL_MS, start_ms=interval.start_ms, end_ms=interval.end_ms, count=count
-    )
+        ratios = np.minimum(values[stored] / _limits_w(gpu_ids).reshape(-1, 1), 1.0)
+    else:
+        ratios = np.minimum(values, 1.0)[stored]
+    return stretched(ratios, first_ms=first_cell * CELL_MS, start_ms=interval.start_ms, end_ms=interval.end_ms, count=count)
 
 
 def _stored_cells(metric: str, gpu_ids: Sequence[int], first_cell: int, last_cell: int) -> Bytes:

@@ -4,12 +4,14 @@ import random
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+import numpy as np
 import pytest
 
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs import selectors
 from fleetwatch.costs.pricing import usd
-from fleetwatch.costs.selectors import NOBODY, Scope, covered, dollars_over_time, spending_now, totals, totals_by
+from fleetwatch.costs.selectors import NOBODY, Scope, capacity_at_most, covered, dollars_over_time, spending_now, totals, totals_by
+from fleetwatch.costs.spans import ranges
 from fleetwatch.lib.intervals import Interval, to_ms
 from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, a_run, an_entry
 
@@ -227,6 +229,35 @@ def test_what_was_deleted_since_the_ledger_was_read_is_a_line_that_says_so(group
 
     assert (line.label, line.totals.capacity_ms) == (f"{group_by.replace('_', ' ')} that was deleted", HOUR_MS)
     assert line.key.startswith("(deleted ")
+
+
+def test_jobs_between_those_of_a_period_have_no_part_in_it():
+    gpu = a_gpu()
+    jobs = [a_job(user=user, team=user) for user in ("ann", "bob", "ann", "eve", "bob", "ann")]
+    for hours, job in ((0, jobs[0]), (-48, jobs[1]), (1, jobs[2]), (-48, jobs[4]), (2, jobs[5])):
+        an_entry(gpu, job=job, start=HOUR + timedelta(hours=hours))
+
+    assert [(line.key, line.totals.capacity_ms) for line in totals_by(DAY, "user")] == [("ann", 3 * HOUR_MS)]
+    assert [(line.key, line.totals.capacity_ms) for line in totals_by(DAY, "team")] == [("ann", 3 * HOUR_MS)]
+
+
+def test_ids_become_few_ranges():
+    first, last = ranges(np.array([3, 4, 5, 9, 14, 20, 21]))
+
+    assert list(zip(first.tolist(), last.tolist(), strict=True)) == [(3, 9), (14, 14), (20, 21)]
+    assert [len(ends) for ends in ranges(np.zeros(0, dtype=np.int64))] == [0, 0]
+
+
+def test_no_period_has_more_than_every_gpu_all_the_time_since_the_ledger_began():
+    assert capacity_at_most(DAY) == 0
+    parent = a_gpu()
+    a_gpu(parent=parent)
+    a_gpu(uuid="idle")
+    an_entry(parent, start=HOUR)
+
+    assert capacity_at_most(Interval(HOUR - timedelta(hours=2), HOUR)) == 0
+    assert capacity_at_most(Interval(HOUR - timedelta(hours=2), HOUR + timedelta(minutes=150))) == 2 * 3 * HOUR_MS
+    assert capacity_at_most(Interval(NEXT_HOUR, NEXT_HOUR + timedelta(hours=1))) == 2 * HOUR_MS
 
 
 @pytest.mark.parametrize("also", [{"team": "nlp"}, {"user": "ann"}, {"job": "slurm/della/1"}, {"team": "(none)"}, {"is_allocated": True}])

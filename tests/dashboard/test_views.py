@@ -66,6 +66,15 @@ def test_the_overview_says_what_of_the_spend_was_useful(small):
     assert "100 % observed" in page
 
 
+def test_a_change_is_told_where_half_a_period_of_history_came_before(small):
+    change = small.get("/?from=now-2h&to=now").context["change"]
+    young = small.get("/?from=now-4h&to=now").context["change"]
+
+    # one idle hour now and none of the two before, which were useful; before four hours there is nothing
+    assert (change.wasted, change.useful_points) == (None, -100.0)
+    assert (young.wasted, young.useful_points) == (None, None)
+
+
 def test_the_overview_says_that_history_is_still_being_posted(small):
     node_id, now = GPU.objects.values_list("node_id", flat=True)[0], timezone.now()
     for hour in (floor_hour(now), floor_hour(now) - timedelta(hours=40)):

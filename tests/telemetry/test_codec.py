@@ -222,3 +222,20 @@ def test_whatever_is_damaged_is_an_error_of_ours():
         damaged[chance.randrange(5, len(whole))] ^= 1 << chance.randrange(8)
         with contextlib.suppress(codec.CodecError):  # or the bit was in a number: that is for the database's checksums
             codec.unpack(bytes(damaged[: chance.choice([len(whole), chance.randrange(len(whole))])]))
+
+
+def test_what_many_chunks_have_alike_is_unpacked_once_and_given_to_each_as_its_own():
+    starts = np.tile(np.arange(360, dtype=np.int64) * 10_000, 8)
+    chunks = [
+        codec.pack({"start_ms": starts + base, "util_mean": (starts % 70_000) / 1000 + place}) for place, base in enumerate((0, 7, 7))
+    ]
+    codec._pattern.cache_clear()
+
+    found = [codec.unpack(chunk) for chunk in chunks]
+    found[1]["start_ms"][:] = 0
+    found[1]["util_mean"][:] = 0
+
+    assert codec._pattern.cache_info().misses == 2
+    for place, base in ((0, 0), (2, 7)):
+        assert found[place]["start_ms"].tolist() == (starts + base).tolist()
+        assert found[place]["util_mean"].tolist() == ((starts % 70_000) / 1000 + place).tolist()

@@ -55,7 +55,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     open_findings = findings(period.interval, now=period.now).of_status("open")
     context = {
         "totals": wasters.totals,
-        "change": _change(wasters.totals, costs.totals(period.previous)),
+        "change": _change(wasters.totals, period.previous),
         "breakdowns": _breakdowns(wasters),
         "owners": selectors.owners((group.key for group in wasters.jobs.groups), before=period.interval.end),
         "worst": _worst_gpus(period.now),
@@ -92,8 +92,11 @@ def _now(now: datetime) -> dict[str, Any]:
     return {"spending": spending, "longest": longest_idle(now) if spending.idle_gpus else None}
 
 
-def _change(totals: Totals, before: Totals) -> Change:
-    # half a period of history says nothing of a change
+def _change(totals: Totals, previous: Interval) -> Change:
+    # half a period of history says nothing of a change: a young ledger need not be summed to know that it has less
+    if costs.capacity_at_most(previous) * 2 < totals.capacity_ms:
+        return Change(None, None)
+    before = costs.totals(previous)
     if before.capacity_ms * 2 < totals.capacity_ms:
         return Change(None, None)
     wasted = float(totals.wasted_usd / before.wasted_usd - 1) if before.wasted_usd else None
