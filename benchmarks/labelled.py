@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from agent.gpu_models import idle_power_w
 from fleetwatch.demo.cases import CELL_MS, HOUR_MS, Case
-from fleetwatch.diagnosis import cells
+from fleetwatch.diagnosis import cells, figures
 from fleetwatch.diagnosis.features import STATES, Lanes, warm_up
 from fleetwatch.ledger import cell_states, states
 from fleetwatch.ledger.facts import Capacity, Outage, Question
@@ -99,7 +99,7 @@ def lanes_of(case: Case) -> Lanes:
         warm_up=np.array([warm_up(job.life_ms) for job, _ in rows]),
         failures=np.zeros(len(rows), dtype=np.int64),
         cheaper=((),) * len(rows),
-        figures={name: values[at] for name, values in made.figures.items()},
+        figures=figures.of({name: values[at] for name, values in made.figures.items()}),
         states=shares,
     )
 

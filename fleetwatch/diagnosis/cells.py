@@ -82,10 +82,11 @@ def cells(
     count: int,
     memory_bytes: Mapping[int, float | None],
     holders: Ints,
+    before: lows.Before = lows.NOTHING,
 ) -> Cells:
     """Figures of these GPUs in `count` cells from `start_ms` on; windows, those of a GPU together and by start, count where they start.
 
-    Windows before start_ms only tell whether a pause had begun. `host_of` is the place of each GPU's
+    Windows before start_ms only tell what goes on, and `before` how long the pause of one of them was. `host_of` is the place of each GPU's
     node in `hosts`. `memory_bytes` is each GPU's total, None = not known. `holders` is who holds each
     GPU and cell, 0 = nobody: GPUs that one holds together are peers.
     """
@@ -98,7 +99,7 @@ def cells(
     figures[MEMORY_DROPS] = at.total_read(_memory_drops(windows, memory_bytes))
     figures[MEMORY_ERRORS] = at.total_read(_rises(windows, "ecc_uncorrected"))
     figures[BUSIEST_MINUTE] = _busiest_minute(windows, at)
-    figures |= _pauses(windows, at, start_ms=start_ms)
+    figures |= _pauses(windows, at, before, start_ms=start_ms)
     figures |= {name: at.total_read(values) for name, values in _peers(windows, at, holders).items()}
     figures |= _host_figures(hosts, host_of, start_ms=start_ms, count=count)
     unread = np.full((len(gpu_ids), count), np.nan)
@@ -111,6 +112,7 @@ class _Places:
     """Where each window's figures go: position of (GPU, cell) in a flat array, -1 = nowhere."""
 
     place_of_window: Ints
+    began: Ints  # the same, also of windows in which nothing was observed
     shape: tuple[int, int]
     rows: Ints  # the windows that have a place, by place
     starts: Ints  # of each place's first window within `rows`
@@ -122,15 +124,17 @@ class _Places:
         known = np.asarray(gpu_ids, dtype=np.int64)[order]
         if len(known) == 0:
             none = np.zeros(0, dtype=np.int64)
-            return cls(np.full(len(windows.gpu_id), -1, dtype=np.int64), (0, count), none, none, none)
+            nowhere = np.full(len(windows.gpu_id), -1, dtype=np.int64)
+            return cls(nowhere, nowhere, (0, count), none, none, none)
         nearest = np.minimum(np.searchsorted(known, windows.gpu_id), len(known) - 1)
         cell = (windows.start_ms - start_ms) // CELL_MS
-        inside = (known[nearest] == windows.gpu_id) & (cell >= 0) & (cell < count) & (windows.observed_ms > 0)
-        place = np.where(inside, order[nearest] * count + cell, -1)
+        began = np.where((known[nearest] == windows.gpu_id) & (cell >= 0) & (cell < count), order[nearest] * count + cell, -1)
+        inside = (began >= 0) & (windows.observed_ms > 0)
+        place = np.where(inside, began, -1)
         rows = np.flatnonzero(inside)
         rows = rows[np.argsort(place[rows], kind="stable")]
         is_first = np.diff(place[rows], prepend=-1) != 0
-        return cls(place, (len(known), count), rows, np.flatnonzero(is_first), place[rows][is_first])
+        return cls(place, began, (len(known), count), rows, np.flatnonzero(is_first), place[rows][is_first])
 
     @property
     def size(self) -> int:
@@ -188,11 +192,12 @@ class _Places:
         return flat.reshape(self.shape)
 
 
-def _pauses(windows: Windows, at: _Places, *, start_ms: int) -> dict[str, Floats]:
-    """lows.FIGURES; onsets as seconds since their cell began: small numbers stay exact when they are packed."""
-    figures = {name: at.place(values) for name, values in lows.of(windows, at.place_of_window, at.size).items()}
+def _pauses(windows: Windows, at: _Places, before: lows.Before, *, start_ms: int) -> dict[str, Floats]:
+    """lows.FIGURES; moments as seconds since their cell began: small numbers stay exact when they are packed."""
+    found = lows.of(windows, at.place_of_window, at.size, began=at.began, before=before)
+    figures = {name: at.place(values) for name, values in found.items()}
     cell_starts_s = (start_ms + np.arange(at.shape[1]) * CELL_MS) / 1000
-    return figures | {name: figures[name] - cell_starts_s for name in (lows.FIRST_ONSET, lows.LAST_ONSET)}
+    return figures | {name: figures[name] - cell_starts_s for name in (lows.FIRST_ONSET, lows.LAST_ONSET, lows.LAST_START)}
 
 
 def _column(windows: Windows, name: str) -> Floats:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fleetwatch.diagnosis import cells as of_cell
 from fleetwatch.diagnosis import lows
 from fleetwatch.diagnosis.cells import CELL_MS, SEEN_MS
+from fleetwatch.diagnosis.figures import Figures
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -100,7 +101,7 @@ class Lanes:
     warm_up: Ints
     failures: Ints
     cheaper: tuple[Offers, ...]
-    figures: Mapping[str, Floats]
+    figures: Figures
     states: Mapping[str, Floats]
 
     @cached_property

@@ -3,6 +3,9 @@
 A GPU pauses while its utilisation is low, and while it spins: it shows a busy kernel and draws no power, waiting for another rank.
 """
 
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,24 +29,55 @@ LAST_ONSET = "long_last_onset_s"
 INTERVALS = "long_interval_s"  # sum of the times from onset to onset within the cell
 INTERVALS_SQUARED = "long_interval_s2"
 LONGEST = "long_longest_s"  # the longest pause that ended here or still goes on
-FIGURES = (LOW_S, ONSETS, FIRST_ONSET, LAST_ONSET, INTERVALS, INTERVALS_SQUARED, LONGEST)
+# Of the last window that starts there, of which the next one's pause may be a part:
+LAST_START = "last_start_s"  # seconds since the epoch
+SO_FAR = "long_so_far_s"  # how long its pause is, with what it continues
+FIGURES = (LOW_S, ONSETS, FIRST_ONSET, LAST_ONSET, INTERVALS, INTERVALS_SQUARED, LONGEST, LAST_START, SO_FAR)
 
 
-def of(windows: Windows, place: Ints, size: int) -> dict[str, Floats]:
+@dataclass(frozen=True, slots=True)
+class Before:
+    """Of GPUs, ascending, when the last known window of each began and how long its pause was by then (SO_FAR)."""
+
+    gpu_ids: Ints
+    start_ms: Ints
+    so_far_s: Floats
+
+    def of(self, windows: Windows) -> Floats:
+        """SO_FAR of those windows; NaN for others."""
+        row = np.searchsorted(self.gpu_ids, windows.gpu_id)
+        is_it = (np.append(self.gpu_ids, -1)[row] == windows.gpu_id) & (np.append(self.start_ms, -1)[row] == windows.start_ms)
+        return np.where(is_it, np.append(self.so_far_s, np.nan)[row], np.nan)
+
+
+NOTHING = Before(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
+
+
+def together(several: Sequence[Before]) -> Before:
+    """What is known of several nodes' GPUs."""
+    whole = [np.concatenate(values) for values in zip(*(astuple(one) for one in (NOTHING, *several)), strict=True)]
+    order = np.argsort(whole[0])
+    return Before(*(values[order] for values in whole))
+
+
+def of(windows: Windows, place: Ints, size: int, *, began: Ints, before: Before = NOTHING) -> dict[str, Floats]:
     """FIGURES per place (a flat array of `size`); NaN where no window with a place tells of utilisation.
 
-    `place` is each window's; -1 = only context. Onsets are NaN where none is.
+    `place` is each window's; -1 = only context. `began`: also of those in which nothing was observed. Onsets are NaN where none is.
     """
     low_s, is_known = _low_seconds(windows)
     is_long = low_s >= LONG_S
     continues = _continues(windows, low_s, is_long)
+    so_far_s = _so_far(low_s, continues, before.of(windows))
     onset = is_long & ~continues
     seconds = windows.start_ms / 1000
     here = place >= 0
     figures = {
         LOW_S: _sums(np.where(is_long, low_s, 0.0), place, here & is_known, size),
         ONSETS: _sums(onset.astype(np.float64), place, here & is_known, size),
-        LONGEST: _maxima(_so_far(low_s, continues), place, here & is_long, size),
+        LONGEST: _maxima(so_far_s, place, here & is_long, size),
+        LAST_START: _lasts(seconds, began, size),
+        SO_FAR: _lasts(so_far_s, began, size),
     }
     return figures | _intervals(place[onset & here], seconds[onset & here], size)
 
@@ -75,8 +109,10 @@ def _continues(windows: Windows, low_s: Floats, is_long: Mask) -> Mask:
     return continues
 
 
-def _so_far(low_s: Floats, continues: Mask) -> Floats:
-    """Seconds of each pause up to and with its window."""
+def _so_far(low_s: Floats, continues: Mask, known_s: Floats) -> Floats:
+    """Seconds of each pause up to and with its window; `known_s` where that is known, NaN elsewhere."""
+    is_known = ~np.isnan(known_s)
+    low_s, continues = np.where(is_known, known_s, low_s), continues & ~is_known
     total = np.cumsum(low_s)
     before = np.where(~continues, total - low_s, -np.inf)
     return total - np.maximum.accumulate(before) if len(total) else total
@@ -90,6 +126,13 @@ def _sums(values: Floats, place: Ints, use: Mask, size: int) -> Floats:
 def _maxima(values: Floats, place: Ints, use: Mask, size: int) -> Floats:
     found = np.zeros(size)
     np.maximum.at(found, place[use], values[use])
+    return found
+
+
+def _lasts(values: Floats, place: Ints, size: int) -> Floats:
+    """The last value of each place; NaN where none is."""
+    found = np.full(size, np.nan)
+    found[place[place >= 0]] = values[place >= 0]
     return found
 
 

@@ -4,14 +4,18 @@ What is packed is derived and kept for days: a format that is not this one count
 """
 
 import json
+import struct
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
 FORMAT = b"C3"
 LEVEL = 1  # the rows live for two days
+_HEAD = struct.Struct("<iii")  # bytes of the words, GPUs, cells
+_WORDS = msgspec.json.Decoder(tuple[tuple[str, ...], tuple[int, ...]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ def pack(hour: Hour) -> bytes:
     names = [hour.names[place] for place in is_read.tolist()]
     words = json.dumps([names, hour.told]).encode()
     block = hour.figures[is_read].astype("<f4").tobytes()
-    head = np.array([len(words), *hour.figures.shape[1:]], dtype="<i4").tobytes()
+    head = _HEAD.pack(len(words), *hour.figures.shape[1:])
     return FORMAT + zstandard.compress(head + hour.gpu_ids.astype("<i8").tobytes() + words + block, LEVEL)
 
 
@@ -42,8 +46,8 @@ def unpack(payload: bytes) -> Hour | None:
     if not payload.startswith(FORMAT):
         return None
     whole = zstandard.decompress(payload[len(FORMAT) :])
-    length, gpus, cells = (int(number) for number in np.frombuffer(whole, dtype="<i4", count=3))
-    words = 12 + 8 * gpus
-    names, told = json.loads(whole[words : words + length])
+    length, gpus, cells = _HEAD.unpack_from(whole)
+    words = _HEAD.size + 8 * gpus
+    names, told = _WORDS.decode(whole[words : words + length])
     figures = np.frombuffer(whole, dtype="<f4", offset=words + length).reshape(len(names), gpus, cells)
-    return Hour(np.frombuffer(whole, dtype="<i8", offset=12, count=gpus), tuple(names), figures, tuple(told))
+    return Hour(np.frombuffer(whole, dtype="<i8", offset=_HEAD.size, count=gpus), names, figures, told)

@@ -1,23 +1,19 @@
 """From rows to lanes: the packed cells of nodes, and the ledger's states beside them."""
 
-import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from itertools import pairwise
 
 import numpy as np
 from django.db import connection
-from django.db.models import F
 
-from fleetwatch.costs.book import cheaper_than, prices_of_models
-from fleetwatch.diagnosis import cells, lows, packing
+from fleetwatch.diagnosis import cells, facts, lows, packing
 from fleetwatch.diagnosis.cells import CELL_MS, Floats, Ints
-from fleetwatch.diagnosis.features import STATES, Lanes, Offers, shared, warm_up
+from fleetwatch.diagnosis.features import STATES, Lanes, shared, warm_up
+from fleetwatch.diagnosis.figures import NOWHERE, Figures
 from fleetwatch.diagnosis.packing import Hour
-from fleetwatch.inventory.models import GPU
-from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.ledger import cell_states, hour_cells
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
@@ -26,24 +22,13 @@ from fleetwatch.telemetry import frames
 CELLS_PER_HOUR = HOUR_MS // CELL_MS
 # A pause that had begun before is told from one that begins; of a longer one so much counts.
 CONTEXT_MS = 900_000
-SHORT_CONTEXT_MS = CELL_MS
+CONTEXT_STEP_MS = 10_000  # nodes with as much of it are worked on together
 NODE_HOURS_AT_ONCE = 16  # whose windows are worked on together: arrays that fit no cache cost time
-
-# A run that ended so fell over by itself; Slurm's and Kubernetes' words.
-FAILED = ("FAILED", "OUT_OF_MEMORY")
-SHORT_RUN_MS = 1_800_000  # a shorter run that failed did not come far
-ALIKE_MS = 6 * HOUR_MS  # before and after it others of its name count
-Series = tuple[str, str]  # user and name
-
-# Names that model servers go by; a pod of KServe or Ray Serve has them in its labels.
-SERVING = re.compile(
-    r"\b(vllm|triton(server)?|text-generation|tgi|ray[- ]?serve|sglang|tensorrt-llm|kserve|inferenceservice|ollama)\b", re.I
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the ledger says of a node's held GPUs, cell by cell: rows of ledger.cell_states."""
+    """What the ledger says of a node's held GPUs, cell by cell: rows of ledger.cell_states, by start."""
 
     node_id: int
     table: cell_states.Table
@@ -63,12 +48,12 @@ class Held:
         """Of each cell of a clock hour what changes when the ledger says something else of it."""
         table = self.between(hour_ms, hour_ms + HOUR_MS).table
         rows = np.stack([table[name] for name in sorted(table)], axis=1)
-        cell = (table["start_ms"] - hour_ms) // CELL_MS
-        return tuple(zlib.crc32(rows[cell == number].tobytes()) for number in range(CELLS_PER_HOUR))
+        edges = np.searchsorted(table["start_ms"], hour_ms + np.arange(CELLS_PER_HOUR + 1) * CELL_MS).tolist()
+        return tuple(zlib.crc32(rows[first:end].data) for first, end in pairwise(edges))
 
     def between(self, start_ms: int, end_ms: int) -> "Held":
         """Of the cells that start then."""
-        inside = (self.table["start_ms"] >= start_ms) & (self.table["start_ms"] < end_ms)
+        inside = slice(*np.searchsorted(self.table["start_ms"], (start_ms, end_ms)).tolist())
         return Held(self.node_id, {name: values[inside] for name, values in self.table.items()})
 
 
@@ -77,34 +62,40 @@ def held(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Held]
     return {node_id: Held(node_id, table) for node_id, table in hour_cells.read(node_ids, start_ms, end_ms).items()}
 
 
-def context_ms(gpu_ids: Ints, before: Hour | None, cell: int) -> int:
-    """How far back windows are needed to make the next cells of these GPUs; `cell` of the hour `before` is the last known one.
+def before(gpu_ids: Ints, known: Hour | None, cell_ms: int) -> lows.Before:
+    """What the hour says of these GPUs' last windows, in its cell that begins then; nothing where it does not tell of each of them."""
+    names = (lows.LAST_START, lows.SO_FAR)
+    if known is None or not set(names) <= set(known.names) or not np.isin(gpu_ids, known.gpu_ids).all():
+        return lows.NOTHING
+    rows, cell = np.searchsorted(known.gpu_ids, gpu_ids), cell_ms % HOUR_MS // CELL_MS
+    last_s, so_far_s = (known.figures[known.names.index(name), rows, cell].astype(np.float64) for name in names)
+    if np.isnan(last_s).any():
+        return lows.NOTHING
+    return lows.Before(gpu_ids, cell_ms + np.rint(last_s * 1000).astype(np.int64), np.minimum(so_far_s, CONTEXT_MS / 1000))
 
-    Where each of them has a window in that cell that is no long pause, nothing from before that cell goes on after it.
-    """
-    names = (lows.LOW_S, cells.DIPS_WINDOWS)
-    if before is None or not set(names) <= set(before.names) or not np.isin(gpu_ids, before.gpu_ids).all():
+
+def context_ms(before: lows.Before, start_ms: int) -> int:
+    """How far back windows are needed to make cells from `start_ms` on: to the last one of each GPU, where its pause is known."""
+    if not len(before.gpu_ids):
         return CONTEXT_MS
-    rows = np.searchsorted(before.gpu_ids, gpu_ids)
-    low_s, windows = (before.figures[before.names.index(name), rows, cell] for name in names)
-    # were all windows long pauses, their sum were not below
-    has_worked = low_s < lows.LONG_S * windows
-    return SHORT_CONTEXT_MS if has_worked.all() else CONTEXT_MS
+    return -((int(before.start_ms.min()) - start_ms) // CONTEXT_STEP_MS) * CONTEXT_STEP_MS
 
 
-def made_hours(found: Sequence[Held], start_ms: int, end_ms: int, context_ms: int = CONTEXT_MS) -> dict[tuple[int, int], Hour]:
+def made_hours(
+    found: Sequence[Held], start_ms: int, end_ms: int, context_ms: int = CONTEXT_MS, before: lows.Before = lows.NOTHING
+) -> dict[tuple[int, int], Hour]:
     """(node, clock hour) -> the cells of its held GPUs, from windows, up to the end of a clock hour.
 
-    The first hour may be cut, at a cell: nothing is known of those before.
+    The first hour may be cut, at a cell: nothing is told of those before. `before`: what is known of the windows before it.
     """
     made: dict[tuple[int, int], Hour] = {}
     at_once = max(NODE_HOURS_AT_ONCE * HOUR_MS // (end_ms - start_ms), 1)
     for first in range(0, len(found), at_once):
-        made |= _made_hours(found[first : first + at_once], start_ms, end_ms, context_ms)
+        made |= _made_hours(found[first : first + at_once], start_ms, end_ms, context_ms, before)
     return made
 
 
-def _made_hours(found: Sequence[Held], start_ms: int, end_ms: int, context_ms: int) -> dict[tuple[int, int], Hour]:
+def _made_hours(found: Sequence[Held], start_ms: int, end_ms: int, context_ms: int, before: lows.Before) -> dict[tuple[int, int], Hour]:
     first_ms, count = start_ms // HOUR_MS * HOUR_MS, (end_ms - start_ms) // CELL_MS
     here = [one.between(first_ms, end_ms) for one in found]
     gpus = [np.asarray(one.gpus(), dtype=np.int64) for one in here]
@@ -122,8 +113,9 @@ def _made_hours(found: Sequence[Held], start_ms: int, end_ms: int, context_ms: i
         host_of=np.repeat(np.arange(len(gpus)), [len(one) for one in gpus]),
         start_ms=start_ms,
         count=count,
-        memory_bytes=dict(GPU.objects.filter(pk__in=gpu_ids.tolist()).values_list("pk", "memory_total_bytes")),
+        memory_bytes=_memory_bytes(gpu_ids),
         holders=_by_node(holders),
+        before=before,
     )
     figures = np.full((len(NAMES), len(gpu_ids), (end_ms - first_ms) // CELL_MS), np.nan, dtype=np.float32)
     begins = (start_ms - first_ms) // CELL_MS
@@ -142,6 +134,11 @@ def _made_hours(found: Sequence[Held], start_ms: int, end_ms: int, context_ms: i
     }
 
 
+def _memory_bytes(gpu_ids: Ints) -> dict[int, float]:
+    gpus = facts.gpus(gpu_ids)
+    return dict(zip(gpus.ids.tolist(), gpus.memory_bytes.tolist(), strict=True))
+
+
 def _by_node(holders: Sequence[Ints]) -> Ints:
     """A number for each holder of each node, 0 = nobody: a job's GPUs on other nodes are no peers."""
     numbers, used = [], 1
@@ -157,11 +154,10 @@ def continued(before: Hour | None, made: Hour, first: int) -> Hour:
     if before is None or first == 0:
         return made
     figures = made.figures.copy()
-    _, to, of = np.intersect1d(made.gpu_ids, before.gpu_ids, return_indices=True)
+    _, to, of = np.intersect1d(made.gpu_ids, before.gpu_ids, assume_unique=True, return_indices=True)
     number = {name: place for place, name in enumerate(before.names)}
-    for place, name in enumerate(made.names):
-        if name in number:
-            figures[place, to, :first] = before.figures[number[name], of, :first]
+    places = np.array([(place, number[name]) for place, name in enumerate(made.names) if name in number], dtype=np.int64).reshape(-1, 2)
+    figures[places[:, :1], to, :first] = before.figures[places[:, 1:], of, :first]
     return replace(made, figures=figures)
 
 
@@ -195,27 +191,29 @@ def lanes(found: Mapping[int, Held], start_ms: int, end_ms: int, hours: Mapping[
     """Every GPU and job of the nodes over [start_ms, end_ms), both clock hours; a job's rows together."""
     whole = cell_states.joined([one.between(start_ms, end_ms).table for one in found.values()])
     count = (end_ms - start_ms) // CELL_MS
-    pairs, row = np.unique(np.stack([whole["job_id"], whole["gpu_id"]]), axis=1, return_inverse=True)
-    job_id, gpu_id = pairs[0], pairs[1]
-    at = (row.ravel(), (whole["start_ms"] - start_ms) // CELL_MS)
+    (job_ids, job), (gpu_ids, gpu) = (np.unique(whole[name], return_inverse=True) for name in ("job_id", "gpu_id"))
+    pairs, row = np.unique(job * len(gpu_ids) + gpu, return_inverse=True)
+    job_id, gpu_id = job_ids[pairs // len(gpu_ids)], gpu_ids[pairs % len(gpu_ids)]
+    at = (row, (whole["start_ms"] - start_ms) // CELL_MS)
     total = np.zeros((len(job_id), count))
     total[at] = sum(whole[name] for name in cell_states.NAMES)
-    gpus, jobs = _gpus(gpu_id), _jobs(job_id)
+    gpus, jobs = facts.gpus(gpu_id).at(gpu_id), facts.jobs(job_id)
+    said = [jobs[job] for job in job_id.tolist()]
     return Lanes(
         gpu_id=gpu_id,
         job_id=job_id,
-        kind=tuple(jobs[int(job)].kind for job in job_id),
-        is_serving=np.array([jobs[int(job)].is_serving for job in job_id], dtype=bool),
-        idle_w=np.array([gpus[int(gpu)][0] for gpu in gpu_id]),
-        limit_w=np.array([gpus[int(gpu)][1] for gpu in gpu_id]),
-        memory_bytes=np.array([gpus[int(gpu)][2] for gpu in gpu_id]),
+        kind=tuple(one.kind for one in said),
+        is_serving=np.array([one.is_serving for one in said], dtype=bool),
+        idle_w=gpus.idle_w,
+        limit_w=gpus.limit_w,
+        memory_bytes=gpus.memory_bytes,
         start_ms=start_ms,
         held=total > 0,
         shared=shared(gpu_id, total > 0),
-        warm_up=np.array([warm_up(jobs[int(job)].life_ms) for job in job_id], dtype=np.int64),
-        failures=_failures(job_id, jobs),
-        cheaper=_cheaper(gpu_id, from_ms(end_ms)),
-        age=_ages(total > 0, [jobs[int(job)].start_ms for job in job_id], start_ms),
+        warm_up=np.array([warm_up(one.life_ms) for one in said], dtype=np.int64),
+        failures=facts.failures(job_id, jobs),
+        cheaper=facts.cheaper(gpus, from_ms(end_ms)),
+        age=_ages(total > 0, [one.start_ms for one in said], start_ms),
         figures=_figures(gpu_id, total > 0, start_ms, hours),
         states={state: _share(whole, state, at, total) for state in STATES},
     )
@@ -242,33 +240,41 @@ def _ages(is_held: np.ndarray, starts_ms: Sequence[int | None], start_ms: int) -
     return np.arange(count, dtype=np.int64) - first
 
 
-def _figures(gpu_id: Ints, is_held: np.ndarray, start_ms: int, hours: Mapping[tuple[int, int], Hour]) -> dict[str, Floats]:
-    """Every figure of cells.Cells for the rows, NaN where the row's job does not hold the GPU; what no hour has is one array of NaN."""
-    count = is_held.shape[1]
-    names = list(dict.fromkeys(name for hour in hours.values() for name in hour.names if name in _NUMBER))
-    number = {name: place for place, name in enumerate(names)}
-    found = np.full((len(names), len(gpu_id), count), np.nan)
-    order = np.argsort(gpu_id, kind="stable")
-    by_gpu = gpu_id[order]
-    alike: dict[tuple[int, tuple[str, ...]], list[Hour]] = defaultdict(list)
+def _figures(gpu_id: Ints, is_held: np.ndarray, start_ms: int, hours: Mapping[tuple[int, int], Hour]) -> Figures:
+    """Every figure of cells.Cells for the rows, NaN where the row's job does not hold the GPU."""
+    span = range(start_ms, start_ms + is_held.shape[1] * CELL_MS, HOUR_MS)
+    alike: dict[tuple[str, ...], list[tuple[int, Hour]]] = defaultdict(list)
     for (_, hour_ms), hour in hours.items():
-        alike[(hour_ms - start_ms) // CELL_MS, hour.names].append(hour)
-    for (first, names_here), several in alike.items():
-        if not 0 <= first < count:
-            continue
-        gpu_ids = np.concatenate([hour.gpu_ids for hour in several])
-        low, high = np.searchsorted(by_gpu, gpu_ids), np.searchsorted(by_gpu, gpu_ids, side="right")
-        of = np.repeat(np.arange(len(low)), high - low)
-        to = order[np.arange(len(of)) + np.repeat(low - np.cumsum(high - low) + (high - low), high - low)]
-        figures = np.concatenate([hour.figures for hour in several], axis=1)
-        for place, name in enumerate(names_here):
-            if name in number:
-                found[number[name], to, first : first + CELLS_PER_HOUR] = figures[place, of]
+        if hour_ms in span:
+            alike[hour.names].append((span.index(hour_ms), hour))
+    row = {name: row for row, name in enumerate(dict.fromkeys(name for names in alike for name in names if name in _NAMES))}
+    every = [(number, hour) for several in alike.values() for number, hour in several]
+    size = sum(len(hour.gpu_ids) for _, hour in every) * CELLS_PER_HOUR
+    # single precision, as the hours have it: what is asked for becomes double
+    kept = np.full((len(row), size + 1), np.nan, dtype=np.float32)
+    end = 0
+    for names, several in alike.items():
+        values = np.concatenate([hour.figures.reshape(len(names), -1) for _, hour in several], axis=1)
+        here = [place for place, name in enumerate(names) if name in row]
+        first, end = end, end + values.shape[1]
+        kept[[row[names[place]] for place in here], first:end] = values if len(here) == len(names) else values[here]
+    return Figures(kept, {name: row.get(name) for name in NAMES}, _places(gpu_id, is_held, every))
+
+
+def _places(gpu_id: Ints, is_held: np.ndarray, hours: Sequence[tuple[int, Hour]]) -> Ints:
+    """Where each row's cells stand among those of all GPUs of the hours (the number of each, and its cells), one hour after the other."""
+    gpus, gpu = np.unique(gpu_id, return_inverse=True)
+    first = np.full((len(gpus), is_held.shape[1] // CELLS_PER_HOUR), NOWHERE)
+    told = np.concatenate([np.zeros(0, dtype=np.int64), *(hour.gpu_ids for _, hour in hours)])
+    number = np.repeat([number for number, _ in hours], [len(hour.gpu_ids) for _, hour in hours]).astype(np.int64)
+    row = np.searchsorted(gpus, told)
+    known = np.append(gpus, NOWHERE)[row] == told
+    first[row[known], number[known]] = np.flatnonzero(known) * CELLS_PER_HOUR
+    first = first[gpu]
+    cell = np.arange(CELLS_PER_HOUR)
+    place = np.where(first[:, :, None] < 0, NOWHERE, first[:, :, None] + cell).reshape(is_held.shape)
     # what a GPU did for its holder before is no evidence against this one
-    found[:, ~is_held] = np.nan
-    told = dict.fromkeys(NAMES, np.full(is_held.shape, np.nan)) | dict(zip(names, found, strict=True))
-    told[cells.SEEN_MS] = np.nan_to_num(told[cells.SEEN_MS])
-    return told
+    return np.where(is_held, place, NOWHERE)
 
 
 NAMES = (
@@ -276,68 +282,7 @@ NAMES = (
     *cells.MEANS, *cells.DIPS, *cells.PEERS, *lows.FIGURES,
     *(f"{name}_max" for name in cells.MAXIMA), *(f"host_{name}" for name in cells.HOST_MEANS),
 )  # fmt: skip
-_NUMBER = {name: number for number, name in enumerate(NAMES)}
-
-
-def _gpus(gpu_ids: Iterable[int]) -> dict[int, tuple[float, float, float]]:
-    """Bare idle watts, limit in watts and bytes of memory; NaN = not known. Of an instance's power nothing is known."""
-    found = {}
-    for gpu in GPU.objects.filter(pk__in=[int(gpu) for gpu in set(gpu_ids)]).select_related("model"):
-        idle_w = gpu.model.idle_w if gpu.model else None
-        limit_w = gpu.power_limit_w if gpu.power_limit_w is not None else gpu.model.limit_w if gpu.model else None
-        watts = (None, None) if gpu.parent_id is not None else (idle_w, limit_w)
-        found[gpu.pk] = tuple(np.nan if value is None else float(value) for value in (*watts, gpu.memory_total_bytes))
-    return found  # type: ignore[return-value]
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    kind: str
-    start_ms: int | None
-    is_serving: bool
-    series: Series
-    life_ms: int | None  # None: it goes on, or nobody said
-    failed_ms: int | None  # when it failed, soon after it began; None: it did not
-
-
-def _jobs(job_ids: Iterable[int]) -> dict[int, _Job]:
-    wanted = [int(job) for job in set(job_ids)]
-    serving = {job for job, name in GPUProcess.objects.filter(job_id__in=wanted).values_list("job_id", "name") if SERVING.search(name)}
-    found = {}
-    for job in Job.objects.filter(pk__in=wanted).only("pk", "kind", "start_ms", "end_ms", "state", "user", "name", "labels"):
-        is_serving = job.pk in serving or bool(SERVING.search(f"{job.name} {' '.join(map(str, job.labels.values()))}"))
-        life_ms = job.end_ms - job.start_ms if job.start_ms is not None and job.end_ms is not None else None
-        has_failed = job.state in FAILED and life_ms is not None and life_ms < SHORT_RUN_MS
-        found[job.pk] = _Job(job.kind, job.start_ms, is_serving, (job.user, job.name), life_ms, job.end_ms if has_failed else None)
-    return found
-
-
-def _failures(job_id: Ints, jobs: Mapping[int, _Job]) -> Ints:
-    """Lanes.failures, with runs on any node."""
-    failed = {pk: job for pk, job in jobs.items() if job.failed_ms is not None and job.series[1]}
-    if not failed:
-        return np.zeros(len(job_id), dtype=np.int64)
-    ends = [job.failed_ms or 0 for job in failed.values()]
-    alike = Job.objects.filter(
-        name__in={job.series[1] for job in failed.values()},
-        state__in=FAILED,
-        end_ms__gte=min(ends) - ALIKE_MS,
-        end_ms__lte=max(ends) + ALIKE_MS,
-        end_ms__lt=F("start_ms") + SHORT_RUN_MS,
-    )
-    found: dict[Series, list[int]] = defaultdict(list)
-    for user, name, end_ms in alike.values_list("user", "name", "end_ms"):
-        found[user, name].append(end_ms or 0)
-    counts = {pk: sum(abs(end - (job.failed_ms or 0)) <= ALIKE_MS for end in found[job.series]) for pk, job in failed.items()}
-    return np.array([counts.get(int(job), 0) for job in job_id], dtype=np.int64)
-
-
-def _cheaper(gpu_ids: Ints, at: datetime) -> tuple[Offers, ...]:
-    """Lanes.cheaper, by the rate book of that moment: a GPU model's highest price beside the lowest of this one's."""
-    prices = {price.gpu_model_id: price for price in prices_of_models(at)}
-    models = dict(GPU.objects.filter(pk__in=gpu_ids.tolist(), parent=None).values_list("pk", "model"))
-    offers = {model: cheaper_than(own, prices.values()) for model, own in prices.items()}
-    return tuple(offers.get(models.get(int(gpu)) or 0, ()) for gpu in gpu_ids)
+_NAMES = frozenset(NAMES)
 
 
 def nodes_of_jobs(node_ids: Sequence[int], start_ms: int, end_ms: int) -> list[list[int]]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fleetwatch.diagnosis import measures
+from fleetwatch.diagnosis import figures, measures
 from fleetwatch.diagnosis.detectors import DETECTORS
 from fleetwatch.diagnosis.features import STATES, Features, Lanes
 from fleetwatch.diagnosis.reading import NAMES
@@ -52,5 +52,5 @@ def _nothing() -> Lanes:
         gpu_id=one, job_id=one, kind=("batch",), is_serving=np.zeros(1, dtype=bool), idle_w=np.full(1, np.nan), limit_w=np.full(1, np.nan),
         memory_bytes=np.full(1, np.nan), start_ms=0, held=np.ones((1, 1), dtype=bool), shared=np.zeros((1, 1), dtype=bool),
         age=np.ones((1, 1), dtype=np.int64), warm_up=one, failures=one, cheaper=((),),
-        figures=dict.fromkeys(NAMES, unread), states=dict.fromkeys(STATES, unread),
+        figures=figures.of(dict.fromkeys(NAMES, unread)), states=dict.fromkeys(STATES, unread),
     )  # fmt: skip

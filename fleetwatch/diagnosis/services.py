@@ -10,12 +10,13 @@ import numpy as np
 from django.db import connection, transaction
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.diagnosis import capacity, packing, reading, store, sums, verdicts
+from fleetwatch.diagnosis import capacity, lows, packing, reading, store, sums, verdicts
 from fleetwatch.diagnosis.cells import CELL_MS
 from fleetwatch.diagnosis.features import LONG
 from fleetwatch.diagnosis.models import NodeCells
 from fleetwatch.diagnosis.packing import Hour
 from fleetwatch.ledger import cuts
+from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import retention
@@ -23,6 +24,13 @@ from fleetwatch.telemetry import retention
 _SQL = Path(__file__).parent / "sql"
 _DUE = read_statement(_SQL / "due_hours.sql")
 _NOTE = read_statement(_SQL / "note_diagnosed.sql")
+_KEEP = b"""
+INSERT INTO diagnosis_nodecells (node_id, hour, payload)
+SELECT node_id, hour, payload
+FROM unnest(%(nodes)s::bigint[], %(hours)s::timestamptz[], %(payloads)s::bytea[]) AS made (node_id, hour, payload)
+ON CONFLICT (node_id, hour) DO UPDATE SET payload = excluded.payload
+RETURNING node_id
+"""
 
 REACH_MS = LONG * CELL_MS  # the longest window: as far back and ahead a cell's cause can change
 # While an hour goes on only it and the one before are written; the rest of the reach follows when it is over.
@@ -139,6 +147,7 @@ def _hours(held: dict[int, reading.Held], hours: Sequence[Due], low: int, high: 
     is_due = {(one.node_id, one.hour_ms) for one in hours}
     stored = reading.stored_hours(list(held), low, high)
     firsts: dict[tuple[int, int, int], dict[int, int]] = defaultdict(dict)  # span and its context -> node -> its first cell
+    before: dict[tuple[int, int], lows.Before] = {}  # node and beginning of its span -> what is known of windows before it
     for node_id, one in held.items():
         wanted = {int(hour) for hour in np.unique(one.table["start_ms"] // HOUR_MS * HOUR_MS)}
         missing = sorted(hour for hour in wanted if (node_id, hour) in is_due or (node_id, hour) not in stored)
@@ -146,13 +155,16 @@ def _hours(held: dict[int, reading.Held], hours: Sequence[Due], low: int, high: 
             goes_on = start_ms == this_hour and (node_id, start_ms) in stored
             first = _first_changed(one.digests(start_ms), stored[node_id, start_ms].told) if goes_on else 0
             if first < reading.CELLS_PER_HOUR:
-                hour_ms, last = divmod(start_ms + (first - 1) * CELL_MS, HOUR_MS)
+                first_ms = start_ms + first * CELL_MS
+                last_ms = first_ms - CELL_MS
                 gpu_ids = np.array(one.between(start_ms, end_ms).gpus(), dtype=np.int64)
-                context_ms = reading.context_ms(gpu_ids, stored.get((node_id, hour_ms * HOUR_MS)), last // CELL_MS)
-                firsts[start_ms + first * CELL_MS, end_ms, context_ms][node_id] = first
+                known = reading.before(gpu_ids, stored.get((node_id, last_ms // HOUR_MS * HOUR_MS)), last_ms)
+                firsts[first_ms, end_ms, reading.context_ms(known, first_ms)][node_id] = first
+                before[node_id, first_ms] = known
     fresh: dict[tuple[int, int], Hour] = {}
     for (start_ms, end_ms, context_ms), nodes in firsts.items():
-        made = reading.made_hours([held[node_id] for node_id in nodes], start_ms, end_ms, context_ms)
+        known = lows.together([before[node_id, start_ms] for node_id in nodes])
+        made = reading.made_hours([held[node_id] for node_id in nodes], start_ms, end_ms, context_ms, known)
         fresh |= {key: reading.continued(stored.get(key), hour, nodes[key[0]] if key[1] <= start_ms else 0) for key, hour in made.items()}
     _keep(fresh)
     return stored | fresh
@@ -175,13 +187,17 @@ def _spans(hours: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _keep(made: dict[tuple[int, int], Hour]) -> None:
-    NodeCells.objects.bulk_create(
-        [NodeCells(node_id=node_id, hour=from_ms(start_ms), payload=packing.pack(hour)) for (node_id, start_ms), hour in made.items()],
-        batch_size=ROWS_AT_ONCE,
-        update_conflicts=True,
-        unique_fields=["node", "hour"],
-        update_fields=["payload"],
-    )
+    keys = list(made)
+    for first in range(0, len(keys), ROWS_AT_ONCE):
+        here = keys[first : first + ROWS_AT_ONCE]
+        run(
+            _KEEP,
+            {
+                "nodes": integers(node_id for node_id, _ in here),
+                "hours": [from_ms(start_ms) for _, start_ms in here],
+                "payloads": [packing.pack(made[key]) for key in here],
+            },
+        )
 
 
 def _note(hours: Sequence[Due]) -> None:

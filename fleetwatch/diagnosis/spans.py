@@ -64,12 +64,9 @@ def _extents(lanes: Lanes) -> tuple[Ints, Ints]:
 
 def _taken(lanes: Lanes, rows: Ints, columns: Ints) -> Lanes:
     places = rows[:, None] * lanes.held.shape[1] + columns
-    known: dict[int, Any] = {}  # what nobody read is one array under many names: it stays one
 
     def taken(values: NDArray[Any]) -> Any:
-        if id(values) not in known:
-            known[id(values)] = np.take(values, places)
-        return known[id(values)]
+        return np.take(values, places)
 
     return replace(
         lanes,
@@ -86,6 +83,6 @@ def _taken(lanes: Lanes, rows: Ints, columns: Ints) -> Lanes:
         warm_up=lanes.warm_up[rows],
         failures=lanes.failures[rows],
         cheaper=tuple(lanes.cheaper[row] for row in rows.tolist()),
-        figures={name: taken(values) for name, values in lanes.figures.items()},
+        figures=lanes.figures.at(rows[:, None], columns),
         states={name: taken(values) for name, values in lanes.states.items()},
     )

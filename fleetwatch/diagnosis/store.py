@@ -11,12 +11,13 @@ from django.db import connection
 
 from fleetwatch.diagnosis.cells import CELL_MS, Ints
 from fleetwatch.diagnosis.features import Lanes
-from fleetwatch.diagnosis.models import CauseEntry, DiagnosedDay
+from fleetwatch.diagnosis.models import DiagnosedDay
 from fleetwatch.diagnosis.subjects import OF_NODES
 from fleetwatch.diagnosis.verdicts import CAUSES, NO_TELEMETRY, UNDETERMINED, WELL, Verdicts
 from fleetwatch.ledger import cell_states
 from fleetwatch.ledger.store import copy_rows
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
 
 _SQL = Path(__file__).parent / "sql"
@@ -27,6 +28,7 @@ COLUMNS = (
     "gpu_id", "start", "job_id", "cause", "confidence", "also", "cells", "held_ms", "idle_certain_ms", "idle_probable_ms",
     "stalled_probable_ms", "stalled_potential_ms", "underused_ms", "low_ms", "high_ms",
 )  # fmt: skip
+_STORED = f"SELECT id, node_id, {', '.join(COLUMNS)} FROM diagnosis_causeentry WHERE node_id = ANY(%s) AND start >= %s AND start < %s"  # noqa: S608
 # What nobody is asked to act on.
 UNFIT = (*WELL, UNDETERMINED, NO_TELEMETRY)
 
@@ -110,7 +112,8 @@ def replace(told: Mapping[int, Hours], start_ms: int, end_ms: int) -> set[int]:
                 changed |= {row[2] for row in (*(row for _, row in old), *new)}
                 days.add((node_id, from_ms(hour).astimezone(UTC).date()))
     if gone:
-        CauseEntry.objects.filter(pk__in=gone).delete()
+        with connection.cursor() as cursor:
+            cursor.execute("DELETE FROM diagnosis_causeentry WHERE id = ANY(%s)", [gone])
     copy_rows("diagnosis_causeentry", ("node_id", *COLUMNS), fresh)
     # every such day of every such node: a day too many is only summed again. Those that are not summed too: who
     # would sum one now (sums.py) passes it by, or was before us, and then without these rows
@@ -122,8 +125,7 @@ def replace(told: Mapping[int, Hours], start_ms: int, end_ms: int) -> set[int]:
 def _stored(node_ids: Iterable[int], start_ms: int, end_ms: int) -> Mapping[int, Mapping[int, list[tuple[int, Row]]]]:
     """Node -> clock hour -> its rows, each with its id."""
     found: dict[int, dict[int, list[tuple[int, Row]]]] = defaultdict(lambda: defaultdict(list))
-    rows = CauseEntry.objects.filter(node_id__in=list(node_ids), start__gte=from_ms(start_ms), start__lt=from_ms(end_ms))
-    for pk, node_id, *row in rows.values_list("pk", "node_id", *COLUMNS):
+    for pk, node_id, *row in fetched(_STORED, [list(node_ids), from_ms(start_ms), from_ms(end_ms)]):
         start: datetime = row[1]
         found[node_id][to_ms(start) // HOUR_MS * HOUR_MS].append((pk, (*row[:5], tuple(row[5]), *row[6:])))
     return found

@@ -192,8 +192,7 @@ def _warm(lanes: Lanes) -> Lanes:
     is_cold = lanes.held & (lanes.age < lanes.warm_up[:, None])
     if not is_cold.any():
         return lanes
-    figures = {name: np.where(is_cold, np.nan, values) for name, values in lanes.figures.items()}
-    return replace(lanes, held=lanes.held & ~is_cold, figures=figures)
+    return replace(lanes, held=lanes.held & ~is_cold, figures=lanes.figures.without(is_cold))
 
 
 def _edge(length: int) -> int:
@@ -211,7 +210,7 @@ def _from(lanes: Lanes, first: int) -> Lanes:
         held=lanes.held[:, first:],
         shared=lanes.shared[:, first:],
         age=lanes.age[:, first:],
-        figures={name: values[:, first:] for name, values in lanes.figures.items()},
+        figures=lanes.figures.since(first),
         states={name: values[:, first:] for name, values in lanes.states.items()},
     )
 

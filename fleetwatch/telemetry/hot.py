@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+
 from agent import wire
 from fleetwatch.lib import rows
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry import bodies
 from fleetwatch.telemetry.bodies import Row
-from fleetwatch.telemetry.tables import WINDOW_INTS, Table, without_empty
+from fleetwatch.telemetry.tables import WINDOW_INTS, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +77,16 @@ def decode_each(groups: Iterable[Sequence[Row]], columns: Sequence[str] | None) 
 
 def _parted(table: Table, counts: Iterable[int]) -> Iterator[Table]:
     """The table's rows in portions of so many, one after the other; a column without a value in a portion is not in it."""
-    end = 0
-    for count in counts:
-        start, end = end, end + count
-        part = {name: values[start:end] for name, values in table.items()}
-        yield part if count == len(table["start_ms"]) else without_empty(part, WINDOW_INTS)
+    sizes = np.array(list(counts), dtype=np.int64)
+    ends = np.cumsum(sizes)
+    starts, is_there = ends - sizes, sizes > 0
+    is_all = sizes == len(table["start_ms"])
+    told = {name: np.full(len(sizes), True) if name in WINDOW_INTS else is_all.copy() for name in table}
+    if not is_all.any():
+        for name in table.keys() - WINDOW_INTS:
+            told[name][is_there] = np.logical_or.reduceat(~np.isnan(table[name]), starts[is_there])
+    for place, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        yield {name: values[start:end] for name, values in table.items() if told[name][place]}
 
 
 def _fetch(keys: str, parameters: list[Any], *, ends_after_ms: int = 0) -> list[Row]:

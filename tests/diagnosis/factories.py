@@ -4,6 +4,7 @@ import numpy as np
 
 from fleetwatch.diagnosis import cells, features, lows
 from fleetwatch.diagnosis.features import STATES, Features, Lanes
+from fleetwatch.diagnosis.figures import of as of_arrays
 
 NAMES = {*cells.MEANS, *cells.DIPS, *cells.PEERS, *lows.FIGURES, cells.SEEN_MS, cells.CLOCK_RATIO, cells.WINDOW_LOW, cells.MEMORY_DROPS}
 NAMES |= {cells.MEMORY_ERRORS, cells.BUSIEST_MINUTE}
@@ -45,7 +46,7 @@ def lanes(
         warm_up=np.full(count, warm_up),
         failures=np.full(count, failures),
         cheaper=(cheaper,) * count,
-        figures=unread | {cells.SEEN_MS: np.full(shape, 300_000.0)} | given,
+        figures=of_arrays(unread | {cells.SEEN_MS: np.full(shape, 300_000.0)} | given),
         states={name: np.full(shape, np.nan) for name in STATES} | (states or {}),
     )
 

@@ -41,13 +41,15 @@ def windows(*, gpus: int = 1, first_ms: int = START, **columns: list[float]) -> 
     )
 
 
-def made(found: Windows, *, gpus: int = 1, count: int = 1, jobs=None, memory=None, host=NO_HOST) -> dict[str, np.ndarray]:
+def made(
+    found: Windows, *, gpus: int = 1, start_ms: int = START, count: int = 1, jobs=None, memory=None, host=NO_HOST, before=lows.NOTHING
+) -> dict[str, np.ndarray]:
     """Figures of GPUs 1, 2, …; `jobs`: who holds each, default nobody."""
     ids = list(range(1, gpus + 1))
     holders = np.repeat(np.array(jobs or [0] * gpus).reshape(-1, 1), count, axis=1)
     told = cells.cells(
-        found, [host], gpu_ids=ids, host_of=np.zeros(gpus, dtype=np.int64), start_ms=START, count=count,
-        memory_bytes=memory or {}, holders=holders,
+        found, [host], gpu_ids=ids, host_of=np.zeros(gpus, dtype=np.int64), start_ms=start_ms, count=count,
+        memory_bytes=memory or {}, holders=holders, before=before,
     )  # fmt: skip
     return told.figures
 
@@ -198,3 +200,57 @@ def test_gpus_of_different_jobs_are_no_peers():
 
     assert figures["peer_m"][:2, 0].tolist() == pytest.approx([0.8, 1.0])
     assert np.isnan(figures["peer_n"][2, 0])
+
+
+def test_a_pause_goes_on_from_the_last_window_before_whose_length_is_known():
+    """A window before the cell and one in it, both all pause."""
+    found = windows(first_ms=START - 10_000, util_mean=[0.0, 0.0])
+    known = lows.Before(np.array([1]), np.array([START - 10_000]), np.array([600.0]))
+    another = lows.Before(np.array([1]), np.array([START - 20_000]), np.array([600.0]))
+
+    assert made(found, before=known)[lows.LONGEST].tolist() == [[610.0]]
+    assert made(found, before=another)[lows.LONGEST].tolist() == [[20.0]]
+    assert made(found, before=known)[lows.SO_FAR].tolist() == [[610.0]]
+    assert made(found)[lows.LAST_START].tolist() == [[0.0]]
+
+
+def test_a_window_in_which_nothing_was_observed_is_the_last_one_too():
+    found = windows(util_mean=[0.0, np.nan])
+    found.observed_ms = np.array([10_000, 0])
+
+    figures = made(found)
+
+    assert (figures[lows.LAST_START].tolist(), figures[lows.SO_FAR].tolist()) == ([[10.0]], [[0.0]])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_cell_made_from_the_last_window_on_is_that_made_from_all_windows_before(seed):
+    """Of two GPUs, a quarter of an hour before the cell and the cell; some windows are not there."""
+    draw = np.random.default_rng(seed)
+    count = 120
+    stretch = np.repeat(draw.choice([0.0, 0.05, 0.6, np.nan], 2 * count // 8), 8)
+    low_s = np.where(stretch < 0.1, draw.choice([10.0, 9.5, 6.2], 2 * count), 0.3)
+    columns = {
+        "util_mean": stretch,
+        "util_longest_low_s": np.where(draw.random(2 * count) < 0.1, np.nan, low_s),
+        "util_dips": draw.integers(0, 3, 2 * count).astype(float),
+        "spin_fraction": np.where(draw.random(2 * count) < 0.9, 0.0, 1.0),
+        "memory_used_bytes": draw.choice([10.0, 60.0], 2 * count),
+        "ecc_uncorrected": np.cumsum(draw.random(2 * count) < 0.1).astype(float),
+    }
+    every = taken(windows(gpus=2, first_ms=START - 90 * 10_000, **columns), draw.random(2 * count) < 0.95)
+    told = {"gpus": 2, "memory": {1: 80.0, 2: 80.0}}
+    earlier = made(taken(every, every.start_ms < START), start_ms=START - 3 * cells.CELL_MS, count=3, **told)
+    last_ms = START - cells.CELL_MS + np.rint(earlier[lows.LAST_START][:, -1] * 1000).astype(np.int64)
+
+    before = lows.Before(np.array([1, 2]), last_ms, earlier[lows.SO_FAR][:, -1])
+    short = made(taken(every, every.start_ms >= last_ms[every.gpu_id - 1]), before=before, **told)
+
+    whole = made(every, **told)
+    for name, values in whole.items():
+        assert np.allclose(short[name], values, rtol=1e-12, equal_nan=True), name
+
+
+def taken(found: Windows, where: np.ndarray) -> Windows:
+    columns = {name: values[where] for name, values in found.columns.items()}
+    return Windows(found.gpu_id[where], found.start_ms[where], found.end_ms[where], found.observed_ms[where], columns)

@@ -28,7 +28,7 @@ def said_in(minutes: int, seed: int) -> list[dict[str, float] | None]:
 
 
 def stored() -> tuple[list[str], list[str], dict]:
-    """Causes, findings, and of each hour's cells all figures but the longest pause, of which a longer context knows more."""
+    """Causes, findings, and of each hour's cells all figures but how long pauses are, of which a longer context knows more."""
     fields = [field.name for field in CauseEntry._meta.concrete_fields if field.name != "id"]
     causes = sorted(map(repr, CauseEntry.objects.values_list(*fields)))
     findings = sorted(map(repr, Finding.objects.values_list("job", "node", "cause", "first_ms", "last_ms", "status")))
@@ -37,7 +37,7 @@ def stored() -> tuple[list[str], list[str], dict]:
         (key, name): np.nan_to_num(hour.figures[place], nan=-1.0).tolist()
         for key, hour in known.items()
         for place, name in enumerate(hour.names)
-        if name != lows.LONGEST
+        if name not in (lows.LONGEST, lows.SO_FAR)
     }
     return causes, findings, figures
 
@@ -105,33 +105,31 @@ def test_ranks_on_two_nodes_of_which_some_come_late_are_told_as_by_one_run(seed,
     assert grown == stored()
 
 
-def an_hour(low_s: list[float], windows: list[float]) -> Hour:
-    """The first cells of a GPU each: seconds in long pauses, and windows."""
-    figures = np.array([low_s, windows], dtype=np.float32)[:, :, None]
-    return Hour(np.arange(7, 7 + len(low_s)), (lows.LOW_S, cells.DIPS_WINDOWS), figures, ())
+CELL = T0 + 5 * MINUTE  # the second of its hour
 
 
-@pytest.mark.parametrize(
-    ("low_s", "windows", "is_short"),
-    [
-        ([0.0], [30.0], True),
-        ([149.0], [30.0], True),  # thirty pauses of five seconds and more take 150 s: one window at least is none
-        ([150.0], [30.0], False),
-        ([0.0, 290.0], [30.0, 30.0], False),
-        ([np.nan], [30.0], False),
-        ([0.0], [np.nan], False),
-        ([0.0], [0.0], False),
-    ],
-)
-def test_new_cells_look_back_one_cell_where_each_gpu_worked_in_it(low_s, windows, is_short):
-    found = reading.context_ms(np.arange(7, 7 + len(low_s)), an_hour(low_s, windows), 0)
-
-    assert found == (reading.SHORT_CONTEXT_MS if is_short else reading.CONTEXT_MS)
+def an_hour(last_s: list[float], so_far_s: list[float]) -> Hour:
+    """Of GPUs 7, 8, … the second cell: when each one's last window began, and how long its pause was by then."""
+    figures = np.full((2, len(last_s), 12), np.nan, dtype=np.float32)
+    figures[:, :, 1] = [last_s, so_far_s]
+    return Hour(np.arange(7, 7 + len(last_s)), (lows.LAST_START, lows.SO_FAR), figures, ())
 
 
-def test_where_a_gpu_was_not_known_before_new_cells_look_back_as_far_as_a_pause_counts():
-    before = an_hour([0.0], [30.0])
+def test_new_cells_look_back_to_the_last_window_of_each_gpu():
+    before = reading.before(np.array([7, 8]), an_hour([290.0, 278.123], [0.0, 40.0]), CELL)
 
-    assert reading.context_ms(np.array([8]), before, 0) == reading.CONTEXT_MS
-    assert reading.context_ms(np.array([7]), None, 0) == reading.CONTEXT_MS
-    assert reading.context_ms(np.array([7]), Hour(before.gpu_ids, ("util_mean",), before.figures[:1], ()), 0) == reading.CONTEXT_MS
+    assert before.start_ms.tolist() == [CELL + 290_000, CELL + 278_123]
+    assert before.so_far_s.tolist() == [0.0, 40.0]
+    assert reading.context_ms(before, CELL + cells.CELL_MS) == 30_000  # 21.877 s, in steps of ten
+
+
+def test_of_a_pause_that_went_on_before_no_more_counts_than_a_quarter_of_an_hour():
+    assert reading.before(np.array([7]), an_hour([290.0], [901.0]), CELL).so_far_s.tolist() == [900.0]
+
+
+def test_where_a_gpus_last_window_is_not_known_new_cells_look_back_as_far_as_a_pause_counts():
+    known = an_hour([290.0, np.nan], [0.0, np.nan])
+    without = Hour(known.gpu_ids, (lows.LAST_START,), known.figures[:1], ())
+
+    for gpu_ids, hour in (([7, 8], known), ([7, 9], known), ([7], None), ([7], without)):
+        assert reading.context_ms(reading.before(np.array(gpu_ids), hour, CELL), CELL) == reading.CONTEXT_MS

@@ -1,0 +1,66 @@
+"""Figures of lanes: kept once, laid out for those lanes and cells, and those names, that somebody asks for. Pure numpy.
+
+A rule asks for a few figures of the newest cells: most of what a fleet's hours have is never laid out.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+NOWHERE = -1  # the place of what nobody read: the last value of every name
+
+
+@dataclass(frozen=True, slots=True)
+class Figures(Mapping[str, Floats]):
+    """By name lanes x cells of float64, NaN = not read; `place` is where each stands among the values of `kept`, NOWHERE = it was not read.
+
+    `rows` is where a name's values stand in `kept`: one row each, of which the last value is NaN. What has no row nobody read.
+    """
+
+    kept: NDArray[Any]
+    rows: Mapping[str, int | None]
+    place: Ints
+    _laid: dict[str | None, Floats] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Floats:
+        """The figure, not to be written to. Raises KeyError for a name that is none."""
+        row = self.rows[name]
+        key = None if row is None else name  # what nobody read is one array under many names
+        if key not in self._laid:
+            self._laid[key] = np.full(self.place.shape, np.nan) if row is None else np.take(self.kept[row], self.place).astype(np.float64)
+        return self._laid[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def at(self, lanes: Ints, cells: Ints) -> "Figures":
+        """The figures of other lanes and cells, by their places here."""
+        return Figures(self.kept, self.rows, self.place[lanes, cells])
+
+    def since(self, cell: int) -> "Figures":
+        """The cells from that one on."""
+        return Figures(self.kept, self.rows, self.place[:, cell:])
+
+    def without(self, cells: Mask) -> "Figures":
+        """As if those lanes x cells had not been read."""
+        return Figures(self.kept, self.rows, np.where(cells, NOWHERE, self.place))
+
+
+def of(known: Mapping[str, Floats]) -> Figures:
+    """Figures that are arrays of lanes x cells, one at least."""
+    shape = next(iter(known.values())).shape
+    size = shape[0] * shape[1]
+    kept = np.full((len(known), size + 1), np.nan)
+    for row, values in zip(kept, known.values(), strict=True):
+        row[:size] = values.ravel()
+    return Figures(kept, {name: row for row, name in enumerate(known)}, np.arange(size).reshape(shape))
