@@ -7,6 +7,7 @@ import calendar
 import codecs
 import hashlib
 import json
+import logging
 import re
 import uuid as uuids
 from collections import Counter
@@ -27,6 +28,8 @@ except ImportError:  # Python 3.8: UTC and fixed offsets only
 SAME_ROUND_MS = 500  # rows of one round may be a little out of order
 FACT_ROWS = 100  # of a GPU, in which each of its facts is looked for
 DEFAULT_INTERVAL_MS = 1000.0  # of a GPU that was read only once
+log = logging.getLogger("agent.sources")
+
 _STAMP = re.compile(r"(\d{4})[/-](\d{2})[/-](\d{2})[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6})\d*)?)?")
 _OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})")
 _NAMES = uuids.UUID("0f3f2f7e-9a55-4c1c-8f0b-5f3b6f0a7a11")
@@ -77,8 +80,9 @@ class Log:
     round_step_ms: float
 
     def readings(self) -> Iterator[Tuple[str, Reading, Mapping[str, Optional[int]]]]:
-        """(uuid, reading, process counts) in the file's order; a row that goes back in its GPU's time is left out."""
+        """(uuid, reading, process counts) in the file's order; a row that goes back in its GPU's time is left out, and said."""
         newest: Dict[Key, int] = {}
+        backward = 0
         for row in _rows(self.path, self.options, self.round_step_ms):
             if row.process_counts:
                 counts = {self.gpus[key].uuid: count for key, count in row.process_counts.items() if key in self.gpus}
@@ -87,6 +91,10 @@ class Log:
                 newest[row.key] = row.reading.at_ms
                 reading = row.reading if not self.shift_ms else replace(row.reading, at_ms=row.reading.at_ms + self.shift_ms)
                 yield self.gpus[row.key].uuid, reading, {}
+            elif row.key in self.gpus and row.reading.at_ms < newest[row.key]:
+                backward += 1
+        if backward:
+            log.warning("rows that go back in time left out file=%s rows=%d", self.path, backward)
 
 
 def scan(path: Path, options: Options) -> Log:

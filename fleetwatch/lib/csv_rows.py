@@ -110,7 +110,7 @@ def _text(content: bytes, max_bytes: int) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise RefusedError([Fault(content[: error.start].count(b"\n") + 1, "", "This is not UTF-8 text.")]) from error
+        raise RefusedError([Fault(content[: error.start].count(b"\n") + 1, "", "This is not UTF-8 text: save it as CSV UTF-8.")]) from error
     if not text.strip():
         raise RefusedError([Fault(1, "", "The file is empty.")])
     if "\0" in text:

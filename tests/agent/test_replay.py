@@ -203,6 +203,15 @@ def test_notices_repeated_headers_and_torn_lines_are_passed_over(hub, tmp_path):
     assert columns(hub, "observed_ms") == [3_000]
 
 
+def test_rows_that_go_back_in_time_are_left_out_and_counted_aloud_but_not_repeated_ones(hub, tmp_path, caplog):
+    log = write(tmp_path / "log.csv", [row(second) for second in (0, 1, 2, 2, 0, 1, 3)])
+
+    send(hub, log)
+
+    assert columns(hub, "observed_ms") == [4_000]
+    assert f"rows that go back in time left out file={log} rows=2" in caplog.text
+
+
 def test_powershells_encoding_is_read(tmp_path):
     log = tmp_path / "log.csv"
     log.write_text("\n".join([HEADER, row(0), row(1)]), encoding="utf-16")

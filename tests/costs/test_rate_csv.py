@@ -116,7 +116,7 @@ def test_every_fault_is_told_by_line_and_field():
         ("gpu,gpu,price,valid_from\n", (1, "gpu", "This column stands twice.")),
         ("gpu,price,valid_from\n", (1, "", "There is no rate in it.")),
         ("gpu,price,valid_from\na,1,beginning,x\n", (2, "", "It has 4 cells, the first line has 3.")),
-        (b"gpu,price,valid_from\n\xff,1,beginning\n", (2, "", "This is not UTF-8 text.")),
+        (b"gpu,price,valid_from\n\xff,1,beginning\n", (2, "", "This is not UTF-8 text: save it as CSV UTF-8.")),
         ("gpu,price,valid_from\na\0,1,beginning\n", (2, "", "There is a zero byte in it.")),
         (b"x" * (MAX_BYTES + 1), (1, "", "The file is larger than 1,000,000 bytes.")),
         ("gpu,price,valid_from\na,1_0,beginning\n", (2, "price", "A number like 2.49, please, not '1_0'.")),

@@ -79,7 +79,7 @@ def test_another_file_replaces_only_when_that_is_said(admin, fleet):
     refused = sent(admin, b"sku,amount\np5,5\n")
     assert refused.status_code == 422
     assert "say that this one replaces it" in text_of(refused)
-    assert "Replaced: 1 rows" in text_of(sent(admin, b"sku,amount\np5,5\n", replace="on"))
+    assert "Replaced: 1 row," in text_of(sent(admin, b"sku,amount\np5,5\n", replace="on"))
     assert "This very file stands already." in text_of(sent(admin, b"sku,amount\np5,5\n"))
 
 

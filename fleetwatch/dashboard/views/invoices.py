@@ -82,7 +82,7 @@ def _import(asked: _Asked) -> str:
     )
     if not done.is_new:
         return "This very file stands already."
-    return f"{'Replaced' if done.replaced else 'Imported'}: {done.rows:,} rows, {numbers.cents(done.usd)}."
+    return f"{'Replaced' if done.replaced else 'Imported'}: {done.rows:,} row{'' if done.rows == 1 else 's'}, {numbers.cents(done.usd)}."
 
 
 def _remove(asked: _Asked) -> str:
