@@ -246,7 +246,7 @@ CATALOGUE: tuple[Cause, ...] = (
         (
             Step(
                 "Load in parallel and ahead of time.",
-                "DataLoader(..., num_workers=8, persistent_workers=True, prefetch_factor=4, pin_memory=True)",
+                "DataLoader(..., num_workers=CORES_PER_GPU, persistent_workers=True, prefetch_factor=4, pin_memory=True)",
             ),
             Step("If the cores are full: ask for more, prepare the data once and store it, or decode on the GPU (DALI, nvJPEG, kornia)."),
             Step("If the disk is slow: stage the data on local NVMe, pack it into shards (WebDataset, MDS), read it in large pieces."),
