@@ -42,6 +42,7 @@ from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.inventory.services import SILENT_MS
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry
+from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.sql import read_statement
 
@@ -86,6 +87,7 @@ RANKED = ("job", "gpu")  # of which there are so many that a page shows a few
 STEPS = ("hour", "day")
 
 # posting follows the agents by their flush and its own minute; a run that ended earlier is over
+IDLE_PLACE = STATES.index("idle") + 1  # the database counts from 1
 CURRENT_RUN_MS = 600_000
 
 _SPENDING_NOW = read_statement(Path(__file__).parent / "sql" / "spending_now.sql")
@@ -301,10 +303,16 @@ def covered(interval: Interval) -> Interval:
 
 def spending_now(now: datetime) -> SpendingNow:
     """Dollars per hour of every GPU that is not retired, and what of it is idle, by the runs of the last 10 minutes."""
+    now_ms = to_ms(now)
+    asked: dict[str, datetime | int] = {
+        "now": now,
+        "now_ms": now_ms,
+        "since_ms": now_ms - CURRENT_RUN_MS,
+        "silent_ms": now_ms - SILENT_MS,
+        "idle": IDLE_PLACE,
+    }
     with connection.cursor() as cursor:
-        cursor.execute(
-            _SPENDING_NOW, {"now": now, "now_ms": to_ms(now), "since_ms": to_ms(now) - CURRENT_RUN_MS, "silent_ms": to_ms(now) - SILENT_MS}
-        )
+        cursor.execute(_SPENDING_NOW, asked)
         return SpendingNow(*cursor.fetchone())
 
 

@@ -6,18 +6,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-import msgspec
 import numpy as np
 from django.db.models import Count, Max, Q
 
 from fleetwatch.costs.attribution import into_teams
-from fleetwatch.costs.spans import sums
 from fleetwatch.dashboard import bars, words
 from fleetwatch.dashboard.bars import Ints, Segment, Stretches
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
+from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
-from fleetwatch.lib.rows import fetched
+from fleetwatch.lib.rows import array_of, fetched
 from fleetwatch.lib.sql import read_statement
 
 BAND_CELLS = 288  # as many as a wide screen shows apart
@@ -25,8 +24,8 @@ LONGEST_JOB_MS = 90 * 24 * HOUR_MS  # of a longer job the last 90 days are shown
 MIN_SEARCH_CHARACTERS = 2
 
 _STRETCHES = read_statement(Path(__file__).parent / "sql" / "stretches.sql")
-_STATES = {name: place for place, name in enumerate(words.NAMES)}
-_STATE_MS = msgspec.json.Decoder(list[dict[str, int]])
+_STATES = np.array([words.NAMES.index(state) for state in STATES], dtype=np.int64)
+_SPENT = array_of(">i4", len(STATES))
 _RUN_BYTES = 16  # of a run in stretches.sql
 
 
@@ -90,16 +89,13 @@ def stretches(gpu_ids: Sequence[int], interval: Interval, *, job: Job | None = N
     place = {gpu_id: number for number, gpu_id in enumerate(gpu_ids)}
     found = fetched(_STRETCHES, wanted)
     runs = np.frombuffer(b"".join([packed for _, packed, _ in found]), dtype=">i8").astype(np.int64).reshape(-1, 2)
-    gpu = _ints([place[gpu_id] for gpu_id, packed, _ in found for _ in range(len(packed) // _RUN_BYTES)])
-    spent = [each for _, _, told in found for each in _STATE_MS.decode(told)]
+    gpu = np.repeat(
+        np.array([place[gpu_id] for gpu_id, *_ in found], dtype=np.int64), [len(packed) // _RUN_BYTES for _, packed, _ in found]
+    )
+    spent = np.frombuffer(b"".join([told for _, _, told in found]), dtype=_SPENT)["each"]["value"].astype(np.int64)
     # a run has a stretch for each of its states
-    run = np.repeat(np.arange(len(spent)), _ints([len(each) for each in spent]))
-    state, ms = _ints([_STATES[name] for each in spent for name in each]), _ints([ms for each in spent for ms in each.values()])
-    return Stretches(gpu[run], runs[run, 0], runs[run, 1], state, ms, sums(run, ms, len(spent))[run])
-
-
-def _ints(values: list[int]) -> Ints:
-    return np.array(values, dtype=np.int64)
+    run, state = np.nonzero(spent)
+    return Stretches(gpu[run], runs[run, 0], runs[run, 1], _STATES[state], spent[run, state], spent.sum(axis=1)[run])
 
 
 def states(gpu_ids: Sequence[int], interval: Interval, count: int, *, job: Job | None = None) -> Ints:

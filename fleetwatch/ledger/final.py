@@ -12,7 +12,7 @@ from datetime import datetime
 
 from django.db.models import Q
 
-from fleetwatch.ledger import adjustments, reading, store
+from fleetwatch.ledger import adjustments, reading, run_rows, store
 from fleetwatch.ledger.facts import Capacity, Judgement
 from fleetwatch.ledger.models import Entry, Posted, Run
 from fleetwatch.ledger.plan import Frontier
@@ -77,7 +77,7 @@ def _append(
     start, end = span
     entries = store.entry_lines(judged, policy_id, within=(max(start, closed_ms), end))
     booked = store.entry_rows(judged, policy_id, within=(start, max(start, min(end, closed_ms))))
-    parts = store.run_lines(judged, within=span)
+    parts = run_rows.by_hour(run_rows.judged_rows(judged, within=span))
     store.append(node_id, entries, parts)
     adjustments.write(node_id, (row for rows in booked.values() for row in rows), booked_at=booked_at)
     did["changed"] += len(parts)

@@ -3,7 +3,15 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
+from fleetwatch.ledger.amounts import Amounts
+from fleetwatch.ledger.policy import STATES
+
 HOURS = 24
+# What runs say of themselves (states.py): ms in which each was read, and the sum of value x ms.
+FIGURES = (
+    "active_ms", "active_sum", "power_w_ms", "power_w_sum",
+    "memory_used_bytes_ms", "memory_used_bytes_sum", "spin_unresolved_ms", "spin_unresolved_sum",
+)  # fmt: skip
 
 
 class Policy(models.Model):
@@ -111,8 +119,8 @@ class Run(models.Model):
     start_ms = models.BigIntegerField()
     end_ms = models.BigIntegerField()
     continues = models.BooleanField(default=False, help_text="goes on from the part before it of the same GPU, holder and condition")
-    state_ms = models.JSONField(default=dict, help_text="state -> GPU-milliseconds")
-    figures = models.JSONField(default=dict, help_text="per column: ms in which it was read (_ms), sum of value x ms (_sum)")
+    state_ms = Amounts(int, names=STATES, help_text="state -> GPU-milliseconds")
+    figures = Amounts(float, names=FIGURES, help_text="per column: ms in which it was read (_ms), sum of value x ms (_sum)")
 
     class Meta:
         indexes = [

@@ -2,25 +2,22 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sized
 from datetime import date
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 from django.db import connection
 
-from fleetwatch.ledger import hour_cells
-from fleetwatch.ledger.facts import NOBODY, Floats, Ints, Judgement
+from fleetwatch.ledger import hour_cells, run_rows
+from fleetwatch.ledger.facts import NOBODY, Judgement
 from fleetwatch.ledger.models import HOURS, Entry, Run
-from fleetwatch.ledger.policy import CONDITIONS, STATES
 from fleetwatch.ledger.reading import spans_of_hours
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 
 ENTRY_COLUMNS = (
     "gpu_id", "start", "job_id", "state", "kind", "reason", "signal", "efficiency_source", "tier", "policy_id", "gpu_ms", "energy_j",
 )  # fmt: skip
-RUN_COLUMNS = ("gpu_id", "job_id", "condition", "start_ms", "end_ms", "continues", "state_ms", "figures")
 
 HOURS_PER_DELETE = 24
 NULL = "\\N"  # as COPY writes it
@@ -36,16 +33,6 @@ FROM ledger_entry
 WHERE node_id = %s AND start >= %s AND start < %s
 GROUP BY 1
 """
-# a part lies within one hour: the lower bound on its end only lets the index be used
-_STORED_RUNS = """
-SELECT start_ms - start_ms %% 3600000,
-       string_agg(concat_ws(E'\\t',
-           gpu_id, coalesce(job_id::text, '\\N'), condition, start_ms, end_ms, continues, state_ms, figures
-       ), E'\\n')
-FROM ledger_run
-WHERE node_id = %s AND end_ms > %s AND end_ms <= %s AND start_ms >= %s
-GROUP BY 1
-"""
 
 _COUNT_VERSIONS = """
 INSERT INTO ledger_nodeday AS kept (node_id, day, versions) VALUES (%s, %s, %s::bigint[])
@@ -56,15 +43,10 @@ ON CONFLICT (node_id, day) DO UPDATE SET versions = (
 
 Row = tuple[Any, ...]
 Hours = dict[int, list[Row]]
-# lines of COPY without the node, by clock hour
+# lines of COPY without the node, and parts of runs, by clock hour
 Lines = dict[int, list[str]]
+Parts = dict[int, run_rows.Rows]
 Span = tuple[int, int]
-
-# jsonb keeps keys by length, then by letter
-_BY_JSONB = sorted(STATES, key=lambda name: (len(name), name))
-_STATE_PLACES = [STATES.index(name) for name in _BY_JSONB]
-# between these Python writes a float without an exponent, as jsonb always does
-_SMALLEST_PLAIN, _SMALLEST_WITH_EXPONENT = 1e-4, 1e16
 
 
 def entry_rows(judged: Judgement, policy_id: int, *, within: Span) -> Hours:
@@ -109,29 +91,6 @@ def entry_lines(judged: Judgement, policy_id: int, *, within: Span) -> Lines:
     return hours
 
 
-def run_lines(judged: Judgement, *, within: Span) -> Lines:
-    """Lines of RUN_COLUMNS by clock hour, of the parts that begin within the span."""
-    hours: Lines = defaultdict(list)
-    told = judged.parts.where((judged.parts.start_ms >= within[0]) & (judged.parts.start_ms < within[1]))
-    if len(told.start_ms) == 0:
-        return hours
-    parts = zip(
-        (told.start_ms // HOUR_MS * HOUR_MS).tolist(),
-        told.gpu_id.tolist(),
-        np.where(told.job_id == NOBODY, NULL, told.job_id.astype(str)).tolist(),
-        np.array(CONDITIONS)[told.condition].tolist(),
-        told.start_ms.tolist(),
-        told.end_ms.tolist(),
-        np.where(told.continues, "t", "f").tolist(),
-        _states_json(told.state_ms),
-        _figures_json(told.figures),
-        strict=True,
-    )
-    for hour, gpu_id, job, condition, start, end, continues, states, figures in parts:
-        hours[hour].append(f"{gpu_id}\t{job}\t{condition}\t{start}\t{end}\t{continues}\t{states}\t{figures}")
-    return hours
-
-
 def replace(node_id: int, start_ms: int, end_ms: int, judged: Judgement, *, policy_id: int) -> dict[str, int]:
     """How many hours, entries and parts of runs of [start_ms, end_ms), both cuts, changed and were written anew."""
     entries = _changed_entries(node_id, start_ms, end_ms, judged, policy_id)
@@ -144,19 +103,19 @@ def replace(node_id: int, start_ms: int, end_ms: int, judged: Judgement, *, poli
     return {"changed": len(entries.keys() | parts.keys()), "entries": _count(entries), "runs": _count(parts)}
 
 
-def replace_runs(node_id: int, start_ms: int, end_ms: int, judged: Judgement) -> Lines:
+def replace_runs(node_id: int, start_ms: int, end_ms: int, judged: Judgement) -> Parts:
     """The parts of runs of [start_ms, end_ms), both cuts, that were written anew, by clock hour."""
     parts = _changed_runs(node_id, start_ms, end_ms, judged)
     for start, end in _clipped(spans_of_hours(parts, at_most=HOURS_PER_DELETE), start_ms, end_ms):
         Run.objects.filter(node_id=node_id, end_ms__gt=start, end_ms__lte=end, start_ms__gte=start).delete()
-    _copy_lines("ledger_run", RUN_COLUMNS, node_id, parts)
+    run_rows.copy(node_id, parts)
     return parts
 
 
-def append(node_id: int, entries: Lines, parts: Lines) -> None:
+def append(node_id: int, entries: Lines, parts: Parts) -> None:
     """Writes rows beside those that are there."""
     _copy_entries(node_id, entries)
-    _copy_lines("ledger_run", RUN_COLUMNS, node_id, parts)
+    run_rows.copy(node_id, parts)
 
 
 def differing_hours(node_id: int, start_ms: int, end_ms: int, judged: Judgement, *, policy_id: int) -> set[int]:
@@ -170,13 +129,15 @@ def differing_runs(node_id: int, start_ms: int, end_ms: int, judged: Judgement) 
 
 
 def _changed_entries(node_id: int, start_ms: int, end_ms: int, judged: Judgement, policy_id: int) -> Lines:
-    stored = _stored(_STORED_ENTRIES, [node_id, from_ms(start_ms), from_ms(end_ms)])
+    with connection.cursor() as cursor:
+        cursor.execute(_STORED_ENTRIES, [node_id, from_ms(start_ms), from_ms(end_ms)])
+        stored = {hour: text.split("\n") for hour, text in cursor.fetchall()}
     return _differing(stored, entry_lines(judged, policy_id, within=(start_ms, end_ms)))
 
 
-def _changed_runs(node_id: int, start_ms: int, end_ms: int, judged: Judgement) -> Lines:
-    stored = _stored(_STORED_RUNS, [node_id, start_ms, end_ms, start_ms])
-    return _differing(stored, run_lines(judged, within=(start_ms, end_ms)))
+def _changed_runs(node_id: int, start_ms: int, end_ms: int, judged: Judgement) -> Parts:
+    stored = run_rows.by_hour(run_rows.stored_rows(node_id, start_ms, end_ms))
+    return run_rows.differing(stored, run_rows.by_hour(run_rows.judged_rows(judged, within=(start_ms, end_ms))))
 
 
 def _clipped(spans: Iterable[Span], low: int, high: int) -> list[Span]:
@@ -184,7 +145,7 @@ def _clipped(spans: Iterable[Span], low: int, high: int) -> list[Span]:
     return [(max(start, low), min(end, high)) for start, end in spans]
 
 
-def _count(hours: Lines) -> int:
+def _count(hours: Mapping[int, Sized]) -> int:
     return sum(map(len, hours.values()))
 
 
@@ -212,56 +173,7 @@ def copy_rows(table: str, columns: Iterable[str], rows: Iterable[Row]) -> None:
 
 
 def _copy_entries(node_id: int, hours: Lines) -> None:
-    _copy_lines("ledger_entry", ENTRY_COLUMNS, node_id, hours)
+    if text := "".join(f"{node_id}\t{line}\n" for lines in hours.values() for line in lines):
+        with connection.cursor() as cursor, cursor.copy(f"COPY ledger_entry (node_id, {', '.join(ENTRY_COLUMNS)}) FROM STDIN") as copy:
+            copy.write(text)
     count_versions(node_id, hours)
-
-
-def _copy_lines(table: str, columns: Sequence[str], node_id: int, hours: Lines) -> None:
-    text = "".join(f"{node_id}\t{line}\n" for lines in hours.values() for line in lines)
-    if not text:
-        return
-    with connection.cursor() as cursor, cursor.copy(f"COPY {table} (node_id, {', '.join(columns)}) FROM STDIN") as copy:
-        copy.write(text)
-
-
-def _stored(statement: str, parameters: Sequence[Any]) -> Lines:
-    """The stored lines by clock hour."""
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-        return {hour: text.split("\n") for hour, text in cursor.fetchall()}
-
-
-def _states_json(state_ms: Ints) -> list[str]:
-    """Per part its milliseconds by state, 0 left out, as jsonb writes it."""
-    return _json(_BY_JSONB, state_ms[:, _STATE_PLACES])
-
-
-def _figures_json(figures: Mapping[str, Floats]) -> list[str]:
-    """Per part its figures, 0 left out, as jsonb writes it."""
-    names = sorted(figures, key=lambda name: (len(name), name))
-    return _json(names, np.stack([figures[name] for name in names], axis=1))
-
-
-def _json(names: Sequence[str], values: Ints | Floats) -> list[str]:
-    """Per row an object of its values, 0 left out. Rows with the same names are written by one template."""
-    texts = ["{}"] * len(values)
-    is_there = values != 0
-    patterns, which = np.unique(is_there @ (1 << np.arange(len(names))), return_inverse=True)
-    for number in range(len(patterns)):
-        rows = np.flatnonzero(which == number)
-        kept = np.flatnonzero(is_there[rows[0]]).tolist()
-        template = "{" + ", ".join(f'"{names[place]}": %s' for place in kept) + "}"
-        # columns, not rows: thousands of small lists would set the garbage collector to work
-        columns = [_numbers(values[rows, place]) for place in kept]
-        for row, numbers in zip(rows.tolist() if kept else (), zip(*columns, strict=True), strict=True):
-            texts[row] = template % numbers
-    return texts
-
-
-def _numbers(values: Ints | Floats) -> list[Any]:
-    """The numbers, with what Python would write with an exponent as text without one."""
-    numbers: list[Any] = values.tolist()
-    has_exponent = (np.abs(values) >= _SMALLEST_WITH_EXPONENT) | (np.abs(values) < _SMALLEST_PLAIN)
-    for place in np.flatnonzero(has_exponent).tolist():
-        numbers[place] = format(Decimal(repr(numbers[place])), "f")
-    return numbers

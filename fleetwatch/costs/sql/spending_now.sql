@@ -1,5 +1,6 @@
 -- One row: what the fleet costs per hour at this moment, and the part of it that stands idle.
--- In:  now (timestamptz), now_ms, since_ms (bigint): runs that end after since_ms are current; silent_ms: GPUs last seen before it are gone.
+-- In:  now (timestamptz), now_ms, since_ms (bigint): runs that end after since_ms are current; silent_ms: GPUs last seen before it are gone;
+--      idle: the place of that state in state_ms.
 -- Again: safe, it only reads.
 WITH capacity AS (
     SELECT
@@ -38,8 +39,8 @@ holding AS (
     -- the weight is below 1 for a shared GPU's holders and for MIG instances: their milliseconds are weighted
     SELECT
         COALESCE(gpu.parent_id, gpu.id) AS gpu_id,
-        recent_run.state_ms ? 'idle' AS is_idle,
-        LEAST(1, (SELECT sum(part.ms::numeric) FROM jsonb_each_text(recent_run.state_ms) AS part (state, ms)) / NULLIF(length_ms, 0)) AS weight
+        recent_run.state_ms[%(idle)s] > 0 AS is_idle,
+        LEAST(1, (SELECT sum(part.ms)::numeric FROM unnest(recent_run.state_ms) AS part (ms)) / NULLIF(length_ms, 0)) AS weight
     FROM recent_run
     JOIN inventory_gpu AS gpu ON gpu.id = recent_run.gpu_id
     WHERE recent_run.is_newest

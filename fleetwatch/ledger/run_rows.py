@@ -1,0 +1,132 @@
+"""Parts of runs as bytes, as the database sends and takes them: compared whole, and nothing is written as text or parsed."""
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from django.db import connection
+from numpy.typing import NDArray
+from psycopg.postgres import types
+
+from fleetwatch.ledger.facts import NOBODY, Ints, Judgement
+from fleetwatch.ledger.models import FIGURES
+from fleetwatch.ledger.policy import CONDITIONS, STATES
+from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.lib.rows import array_of, fetched
+
+Rows = NDArray[np.void]
+Span = tuple[int, int]
+
+_COLUMNS = [
+    ("gpu_id", ">i8"), ("start_ms", ">i8"), ("end_ms", ">i8"), ("continues", "?"),
+    ("state_ms", array_of(">i4", len(STATES))), ("figures", array_of(">f8", len(FIGURES))),
+]  # fmt: skip
+# A row of the table without its node: what is compared.
+_ROW = np.dtype([*_COLUMNS, ("job_id", ">i8"), ("condition", ">i2")])
+# The same as COPY takes it: each column after its length; of the last two as much as there is (_kept).
+_WORD = max(map(len, CONDITIONS))
+_COPIED_NAMES = ("node_id", *(name for name, _ in _COLUMNS), "job_id", "condition")
+_COPIED = np.dtype(
+    [
+        ("columns", ">i2"),
+        *(pair for name, kind in [("node_id", ">i8"), *_COLUMNS] for pair in ((f"length of {name}", ">i4"), (name, kind))),
+        ("length of job_id", ">i4"), ("job_id", ">i8"), ("length of condition", ">i4"), ("condition", f"S{_WORD}"),
+    ]
+)  # fmt: skip
+# https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-BINARY-FORMAT
+_BEGIN, _END, _NULL = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0), struct.pack(">h", -1), -1
+_COPY = f"COPY ledger_run ({', '.join(_COPIED_NAMES)}) FROM STDIN (FORMAT BINARY)"
+
+# a part lies within one hour: the lower bound on its end only lets the index be used
+_STORED = """
+SELECT string_agg(
+    int8send(gpu_id) || int8send(start_ms) || int8send(end_ms) || boolsend(continues) || array_send(state_ms) || array_send(figures)
+    || int8send(coalesce(job_id, %(nobody)s)) || int2send(coalesce(array_position(%(conditions)s::varchar[], condition), 0)::smallint), ''
+)
+FROM ledger_run
+WHERE node_id = %(node_id)s AND end_ms > %(start_ms)s AND end_ms <= %(end_ms)s AND start_ms >= %(start_ms)s
+"""
+
+
+def judged_rows(judged: Judgement, *, within: Span) -> Rows:
+    """The judged parts that begin within the span, in their order."""
+    told = judged.parts.where((judged.parts.start_ms >= within[0]) & (judged.parts.start_ms < within[1]))
+    rows: Rows = np.zeros(len(told.start_ms), dtype=_ROW)
+    for name in ("gpu_id", "start_ms", "end_ms", "continues", "job_id"):
+        rows[name] = getattr(told, name)
+    rows["condition"] = told.condition + 1
+    _fill(rows["state_ms"], told.state_ms, "int4")
+    if len(rows):
+        _fill(rows["figures"], np.stack([told.figures[name] for name in FIGURES], axis=1), "float8")
+    return _ordered(rows)
+
+
+def stored_rows(node_id: int, start_ms: int, end_ms: int) -> Rows:
+    """The stored parts of [start_ms, end_ms), in their order."""
+    wanted = {"node_id": node_id, "start_ms": start_ms, "end_ms": end_ms, "nobody": NOBODY, "conditions": list(CONDITIONS)}
+    (packed,) = fetched(_STORED, wanted)[0]
+    return _ordered(np.frombuffer(packed or b"", dtype=_ROW))
+
+
+def by_hour(rows: Rows) -> dict[int, Rows]:
+    """Clock hour -> its rows; `rows` are in their order."""
+    hours, first = np.unique(_hours(rows), return_index=True)
+    return dict(zip(hours.tolist(), np.split(rows, first[1:]), strict=True)) if len(rows) else {}
+
+
+def differing(stored: Mapping[int, Rows], judged: Mapping[int, Rows]) -> dict[int, Rows]:
+    """The judged rows of every hour whose stored rows are not exactly these."""
+    none: Rows = np.zeros(0, dtype=_ROW)
+    hours = sorted(stored.keys() | judged.keys())
+    told = {hour: judged.get(hour, none) for hour in hours}
+    return {hour: rows for hour, rows in told.items() if stored.get(hour, none).tobytes() != rows.tobytes()}
+
+
+def copy(node_id: int, hours: Mapping[int, Rows]) -> None:
+    """Appends the rows to the table."""
+    if not any(map(len, hours.values())):
+        return
+    rows = np.concatenate(list(hours.values()))
+    copied: Rows = np.zeros(len(rows), dtype=_COPIED)
+    copied["columns"], copied["node_id"] = len(_COPIED_NAMES), node_id
+    for name in _COPIED_NAMES:
+        copied[f"length of {name}"] = _COPIED[name].itemsize
+    for name in (*(name for name, _ in _COLUMNS), "job_id"):
+        copied[name] = rows[name]
+    condition, is_held = rows["condition"] - 1, rows["job_id"] != NOBODY
+    copied["condition"] = np.array(CONDITIONS, dtype=f"S{_WORD}")[condition]
+    copied["length of condition"] = np.array([len(word) for word in CONDITIONS])[condition]
+    copied["length of job_id"][~is_held] = _NULL
+    payload = copied.view(np.uint8).reshape(len(rows), -1)[_KEPT[condition, is_held.astype(np.int64)]]
+    with connection.cursor() as cursor, cursor.copy(_COPY) as sink:
+        sink.write(_BEGIN + payload.tobytes() + _END)
+
+
+def _kept() -> NDArray[np.bool_]:
+    """Which bytes of a copied row are there, by condition and whether a job holds it: nothing follows the length of a NULL."""
+    kept = np.ones((len(CONDITIONS), 2, _COPIED.itemsize), dtype=bool)
+    job, word = (_COPIED.fields[name][1] for name in ("job_id", "condition"))  # type: ignore[index]
+    kept[:, 0, job : job + 8] = False
+    for place, condition in enumerate(CONDITIONS):
+        kept[place, :, word + len(condition) :] = False
+    return kept
+
+
+_KEPT = _kept()
+
+
+def _fill(array: Any, values: Any, kind: str) -> None:
+    array["dimensions"], array["type"], array["count"], array["lower_bound"] = 1, types[kind].oid, values.shape[1], 1
+    array["each"]["length"], array["each"]["value"] = array.dtype["each"].base["value"].itemsize, values
+
+
+def _ordered(rows: Rows) -> Rows:
+    """By clock hour, GPU, start, holder, condition and end: as no two parts are alike."""
+    keys = ("end_ms", "condition", "job_id", "start_ms", "gpu_id")
+    return rows[np.lexsort([*(rows[name] for name in keys), _hours(rows)])]
+
+
+def _hours(rows: Rows) -> Ints:
+    start_ms: Ints = rows["start_ms"].astype(np.int64)
+    return start_ms // HOUR_MS * HOUR_MS
