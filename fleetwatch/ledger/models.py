@@ -161,7 +161,9 @@ class HourCells(models.Model):
 
     node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False)
     hour = models.DateTimeField()
-    payload = models.BinaryField(help_text="packed columns (telemetry.codec)")
+    payload = models.BinaryField(
+        help_text="zstd of columns (hour_cells.py): GPU and job ids (int64), then from when on and milliseconds (int32)"
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["node", "hour"], name="one_row_of_states_per_node_and_hour")]

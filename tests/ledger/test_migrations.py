@@ -1,19 +1,23 @@
 """What migrations of the ledger do with rows that stand."""
 
 import importlib
+import json
 
 import numpy as np
 import pytest
 from django.apps import apps
+from django.db import connection
 
-from fleetwatch.inventory.models import Node
+from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.ledger import hour_cells
 from fleetwatch.ledger.cell_states import KEYS, NAMES
-from fleetwatch.ledger.models import HourCells
+from fleetwatch.ledger.models import HourCells, Run
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.telemetry import codec
 
 one_column = importlib.import_module("fleetwatch.ledger.migrations.0011_cells_are_one_column")
+typed_arrays = importlib.import_module("fleetwatch.ledger.migrations.0012_runs_in_typed_arrays")
+one_frame = importlib.import_module("fleetwatch.ledger.migrations.0013_cells_are_one_frame")
 HOUR = 494_444 * HOUR_MS
 
 
@@ -27,7 +31,9 @@ def test_cells_written_column_by_column_are_read_after_the_migration_and_written
     HourCells.objects.create(node=node, hour=from_ms(HOUR), payload=old)
 
     one_column.join(apps, None)
+    one_frame.to_frames(apps, None)
     read = hour_cells.read([node.pk], HOUR, HOUR + HOUR_MS)[node.pk]
+    one_frame.to_sealed(apps, None)
     one_column.split(apps, None)
     back = codec.unpack(bytes(HourCells.objects.get().payload))
 
@@ -39,8 +45,35 @@ def test_cells_written_column_by_column_are_read_after_the_migration_and_written
 def test_cells_that_are_one_column_already_stay_as_they_are():
     node = Node.objects.create(name="n1")
     hour_cells.write(node.pk, {}, [HOUR], start_ms=HOUR, end_ms=HOUR + HOUR_MS)
+    one_frame.to_sealed(apps, None)
     before = bytes(HourCells.objects.get().payload)
 
     one_column.join(apps, None)
 
     assert bytes(HourCells.objects.get().payload) == before
+
+
+@pytest.mark.django_db
+def test_runs_keep_their_numbers_when_json_becomes_arrays_and_when_these_become_json_again():
+    model = GPUModel.objects.create(name="H100")
+    gpu = GPU.objects.create(node=Node.objects.create(name="n1"), uuid="GPU-1", model=model)
+    spent, figures = {"useful": 1_500, "unobserved": 500}, {"power_w_ms": 1_500.0, "power_w_sum": 6.7e16, "memory_used_bytes_sum": 0.1}
+    Run.objects.create(node=gpu.node, gpu=gpu, condition="active", start_ms=HOUR, end_ms=HOUR + 2_000, state_ms=spent, figures=figures)
+    with connection.cursor() as cursor:
+        cursor.execute(typed_arrays.TO_JSON)
+        cursor.execute("SELECT state_ms::text, figures::text FROM ledger_run")
+        told = cursor.fetchone()
+
+        cursor.execute(typed_arrays.TO_ARRAYS)
+
+    run = Run.objects.get()
+    assert [json.loads(text) for text in told] == [spent, figures]
+    assert (run.state_ms, run.figures) == (spent, figures)
+
+
+@pytest.mark.django_db
+def test_a_number_without_a_place_is_refused():
+    gpu = GPU.objects.create(node=Node.objects.create(name="n1"), uuid="GPU-1")
+
+    with pytest.raises(ValueError, match="state_ms has no place for busy"):
+        Run.objects.create(node=gpu.node, gpu=gpu, condition="active", start_ms=HOUR, end_ms=HOUR + 1, state_ms={"busy": 1})
