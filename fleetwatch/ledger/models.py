@@ -3,7 +3,7 @@
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
-from fleetwatch.ledger.amounts import Amounts
+from fleetwatch.ledger.named_numbers import NamedNumbers
 from fleetwatch.ledger.policy import STATES
 
 HOURS = 24
@@ -119,8 +119,8 @@ class Run(models.Model):
     start_ms = models.BigIntegerField()
     end_ms = models.BigIntegerField()
     continues = models.BooleanField(default=False, help_text="goes on from the part before it of the same GPU, holder and condition")
-    state_ms = Amounts(int, names=STATES, help_text="state -> GPU-milliseconds")
-    figures = Amounts(float, names=FIGURES, help_text="per column: ms in which it was read (_ms), sum of value x ms (_sum)")
+    state_ms = NamedNumbers(int, names=STATES, help_text="state -> GPU-milliseconds")
+    figures = NamedNumbers(float, names=FIGURES, help_text="per column: ms in which it was read (_ms), sum of value x ms (_sum)")
 
     class Meta:
         indexes = [

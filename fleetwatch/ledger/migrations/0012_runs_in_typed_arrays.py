@@ -2,7 +2,7 @@
 
 from django.db import migrations
 
-from fleetwatch.ledger.amounts import Amounts
+from fleetwatch.ledger.named_numbers import NamedNumbers
 
 STATES = ("useful", "underused", "stalled", "idle", "starting", "orphaned", "free", "unavailable", "unobserved")
 FIGURES = (
@@ -36,12 +36,12 @@ class Migration(migrations.Migration):
                 migrations.AlterField(
                     model_name="run",
                     name="state_ms",
-                    field=Amounts(int, names=STATES, help_text="state -> GPU-milliseconds"),
+                    field=NamedNumbers(int, names=STATES, help_text="state -> GPU-milliseconds"),
                 ),
                 migrations.AlterField(
                     model_name="run",
                     name="figures",
-                    field=Amounts(
+                    field=NamedNumbers(
                         float, names=FIGURES, help_text="per column: ms in which it was read (_ms), sum of value x ms (_sum)"
                     ),
                 ),

@@ -8,7 +8,7 @@ from django.db.models import Field
 _KINDS = {int: "integer[]", float: "double precision[]"}
 
 
-class Amounts(Field):  # type: ignore[type-arg]
+class NamedNumbers(Field):  # type: ignore[type-arg]
     """An array with a place for each of `names`; in Python a dict of those that are not 0, in their order."""
 
     def __init__(self, number: type[int] | type[float], *, names: Sequence[str], **options: Any) -> None:
