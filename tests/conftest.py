@@ -13,7 +13,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What all tests share (modules, the tests themselves) is not searched for garbage again and again: a fifteenth of the time."""
+    """What all tests share (modules, the tests themselves) is not searched for garbage again and again."""
     gc.collect()
     gc.freeze()
 
