@@ -1,7 +1,7 @@
 """Posting the ledger from sealed columns: CPU seconds of Python and of Postgres for 1,000 GPU-days, on a real Postgres.
 
 Nodes of 8 GPUs, a day of 10 s windows with every column, no two alike; jobs of all kinds, GPUs with two holders, outages of
-telemetry. Posted for the first time, then once more with nothing changed, then one hour of each node.
+telemetry. Posted for the first time by a worker that has posted before, then once more with nothing changed, then one hour of each node.
 """
 
 import time
@@ -53,6 +53,17 @@ def _tell(member: Any) -> None:
     bulk.tell([member], bulk.Past(Interval(START, START + timedelta(hours=HOURS))), received_at=NOW)
 
 
+def _warm_up() -> None:
+    """A worker that has posted before: what is imported and prepared once in its life is not the cost of a GPU-day."""
+    from django.db import transaction
+
+    from fleetwatch.ledger import services
+
+    with transaction.atomic():
+        services.post(NOW, HOURS)
+        transaction.set_rollback(True)
+
+
 def measure(hub: Hub, nodes: int) -> list[Table]:
     """What it costs, and where the Python of it goes."""
     from fleetwatch.ledger import services
@@ -68,6 +79,7 @@ def measure(hub: Hub, nodes: int) -> list[Table]:
 
         return post
 
+    _warm_up()
     rows: list[list[Cell]] = []
     costs = []
     works = (
