@@ -222,7 +222,17 @@ def _paths() -> list[str]:
     month = "?from=now-30d&to=now"
     plain = ["/", "/fleet", "/jobs", "/waste", f"/nodes/{node}", f"/gpus/{gpu}", f"/jobs/{job}", "/charts/spend", "/charts/fleet"]
     plain += ["/budgets", "/findings"]
-    rest = ["/now", "/reports", "/status", "/settings", "/explain?gpu=" + gpu, "/search?q=node", "/api/v1/fleet/summary", "/api/v1/nodes"]
+    rest = [
+        "/now",
+        "/worst",
+        "/reports",
+        "/status",
+        "/settings",
+        "/explain?gpu=" + gpu,
+        "/search?q=node",
+        "/api/v1/fleet/summary",
+        "/api/v1/nodes",
+    ]
     rest += ["/api/v1/jobs", "/api/v1/gpus"]
     return [path + month for path in plain] + [path + ("&" if "?" in path else "?") + month[1:] for path in rest]
 

@@ -26,6 +26,7 @@ from fleetwatch.dashboard.views import (
 urlpatterns = [
     path("", overview.overview, name="overview"),
     path("now", overview.overview_now, name="overview_now"),
+    path("worst", overview.overview_worst, name="overview_worst"),
     path("fleet", machines.fleet, name="fleet"),
     path("nodes/<str:name>", machines.node, name="node"),
     path("gpus/<path:uuid>", machines.gpu, name="gpu"),

@@ -103,7 +103,7 @@ def log_in(page: Page, site: str) -> None:
 
 def wait_for_charts(page: Page) -> None:
     page.wait_for_function(
-        """() => [...document.querySelectorAll("[data-figure-url]")].every(
+        """() => !document.querySelector("[hx-trigger=load]") && [...document.querySelectorAll("[data-figure-url]")].every(
             (el) => el.dataset.drawn || (el.figure && el.figure.data.length === 0))""",
         timeout=20_000,
     )

@@ -7,6 +7,7 @@ pytestmark = pytest.mark.django_db
 PAGES = (
     "/",
     "/now",
+    "/worst",
     "/fleet",
     "/fleet?metric=power",
     "/nodes/node-001",

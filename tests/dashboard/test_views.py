@@ -148,6 +148,14 @@ def test_the_waste_of_jobs_says_whose_they_are(small):
     assert '<div class="sub">ann · nlp</div>' in text_of(small.get("/waste?group=job"))
 
 
+def test_the_worst_gpus_come_after_the_overview(small):
+    overview, worst = text_of(small.get("/")), text_of(small.get("/worst"))
+
+    assert 'hx-get="/worst" hx-trigger="load"' in overview
+    assert "1 worst GPU<" in worst
+    assert worst.count('href="/gpus/GPU-node-001-0"') == 1
+
+
 def test_the_waste_csv_sums_to_the_fleet(small):
     rows = list(csv.DictReader(io.StringIO(small.get("/waste.csv?group=team").content.decode())))
 
@@ -353,8 +361,9 @@ def test_what_the_overview_puts_together_is_what_the_ledger_says(admin):
 
 
 BUDGETS = {
-    "/": 40,
+    "/": 34,
     "/now": 18,
+    "/worst": 14,
     "/fleet": 16,
     "/nodes/node-001": 27,
     "/gpus/GPU-node-001-0": 20,

@@ -1,4 +1,4 @@
-"""The overview, and the line of it that stays live."""
+"""The overview, the line of it that stays live, and what of it comes after."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -58,7 +58,6 @@ def overview(request: HttpRequest) -> HttpResponse:
         "change": _change(wasters.totals, period.previous),
         "breakdowns": _breakdowns(wasters),
         "owners": selectors.owners((group.key for group in wasters.jobs.groups), before=period.interval.end),
-        "worst": _worst_gpus(period.now),
         "incidents": incidents[:TOP],
         "incident_count": len(incidents),
         "savings": [
@@ -79,6 +78,14 @@ def overview_now(request: HttpRequest) -> HttpResponse:
     """The notice line alone, for htmx."""
     period = read_period(request)
     return render(request, "dashboard/_now.html", period.context("overview", **_now(period.now)))
+
+
+@require_GET
+@login_required
+def overview_worst(request: HttpRequest) -> HttpResponse:
+    """The GPUs that wasted most in the last 24 hours; the page fetches it when it is there, so that it need not wait for it."""
+    period = read_period(request)
+    return render(request, "dashboard/_worst.html", period.context("overview", worst=_worst_gpus(period.now)))
 
 
 def _unposted(interval: Interval, now: datetime) -> int:
