@@ -11,7 +11,7 @@ import numpy as np
 
 from fleetwatch.costs.columns import NO_KEY, Keys, Owner, Price
 from fleetwatch.costs.scopes import HELD, OWNED, Limits
-from fleetwatch.costs.spans import NO_JOB, Bools, Ints, ids, numbered, ranges
+from fleetwatch.costs.spans import NO_JOB, Bools, Ints, ids, numbered
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import read_statement
@@ -160,10 +160,8 @@ def _holders(jobs: Ints, eras: Eras, asked: set[str]) -> _Dated[Holder]:
     nobody = Holder(None, None, None, None, None)
     if not asked & {"job", "user", *OWNERS, *HELD}:
         return _dated([], jobs, eras, nobody)
-    lows, highs = ranges(jobs[jobs != NO_JOB])
     wanted = {
-        "lows": lows,
-        "highs": highs,
+        "job_ids": jobs[jobs != NO_JOB],
         "by_user": bool(asked & {"user", "user_name"}),
         "by_team": bool(asked & {"team", "team_id", "has_team"}),
         "by_project": "project" in asked,
@@ -174,13 +172,10 @@ def _holders(jobs: Ints, eras: Eras, asked: set[str]) -> _Dated[Holder]:
 
 
 def _dated(rows: Sequence[tuple[Fact, datetime | None, datetime | None, bytes]], known: Ints, eras: Eras, nothing: Fact) -> _Dated[Fact]:
-    """Of each fact (valid from, valid to, packed ids) where it holds; `known` are all ids, ascending: of others nothing is kept."""
+    """Of each fact (valid from, valid to, packed ids) where it holds; `known` are all ids, ascending."""
     facts, number = [nothing], np.zeros((len(eras.starts), len(known)), dtype=np.int64)
     for fact, valid_from, valid_to, packed in rows:
-        told = ids(packed)
-        place = np.searchsorted(known, told)
-        is_known = known.take(place, mode="clip") == told
-        number[eras.during(valid_from, valid_to), place[is_known]] = len(facts)
+        number[eras.during(valid_from, valid_to), np.searchsorted(known, ids(packed))] = len(facts)
         facts.append(fact)
     return _Dated(facts, number)
 

@@ -21,7 +21,6 @@ TIERS = ("", "certain", "probable", "potential")
 KINDS = tuple((state, tier, is_busy_only) for state in STATES for tier in TIERS for is_busy_only in (False, True))
 
 NO_JOB = 0  # ids begin with 1
-_GAP = 4  # ids up to so far apart are asked for as one range
 _LOOSE = 16  # ids that lie so close together are numbered by counting, others by sorting
 
 
@@ -56,12 +55,6 @@ def spans(rows: Sequence[tuple[int, int, int, bytes]]) -> Spans:
 def ids(packed: bytes) -> Ints:
     """Ids that Postgres packed by int8send."""
     return np.frombuffer(packed, dtype=">i8").astype(np.int64)
-
-
-def ranges(ascending: Ints) -> tuple[Ints, Ints]:
-    """(first, last) of few ranges that hold all of these ids, each once; between two of them a few others may be in one."""
-    apart = np.flatnonzero(np.diff(ascending) > _GAP)
-    return np.concatenate([ascending[:1], ascending[apart + 1]]), np.concatenate([ascending[apart], ascending[-1:]])
 
 
 def numbered(values: Ints) -> tuple[Ints, Ints]:

@@ -4,14 +4,12 @@ import random
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-import numpy as np
 import pytest
 
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs import selectors
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.selectors import NOBODY, Scope, capacity_at_most, covered, dollars_over_time, spending_now, totals, totals_by
-from fleetwatch.costs.spans import ranges
 from fleetwatch.lib.intervals import Interval, to_ms
 from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, a_run, an_entry
 
@@ -239,13 +237,6 @@ def test_jobs_between_those_of_a_period_have_no_part_in_it():
 
     assert [(line.key, line.totals.capacity_ms) for line in totals_by(DAY, "user")] == [("ann", 3 * HOUR_MS)]
     assert [(line.key, line.totals.capacity_ms) for line in totals_by(DAY, "team")] == [("ann", 3 * HOUR_MS)]
-
-
-def test_ids_become_few_ranges():
-    first, last = ranges(np.array([3, 4, 5, 9, 14, 20, 21]))
-
-    assert list(zip(first.tolist(), last.tolist(), strict=True)) == [(3, 9), (14, 14), (20, 21)]
-    assert [len(ends) for ends in ranges(np.zeros(0, dtype=np.int64))] == [0, 0]
 
 
 def test_no_period_has_more_than_every_gpu_all_the_time_since_the_ledger_began():
