@@ -59,7 +59,7 @@ def test_a_check_shows_gpus_metrics_and_job_sources(capsys):
 
     out = capsys.readouterr().out
     assert "source   simulated" in out
-    assert out.count("NVIDIA H100 80GB HBM3") == 2
+    assert out.count("NVIDIA H100 80GB HB") == 2  # how much room its end has depends on the figures beside it
     assert "utilisation    2 of 2" in out
     assert "ok    slurm       answers" in out
 
