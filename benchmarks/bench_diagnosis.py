@@ -192,8 +192,9 @@ def cost(hub: Hub, nodes: int) -> list[Table]:
     first = _measured(hub, lambda: services.diagnose(bench_posting.NOW, bench_posting.NO_LIMIT), scale)
     lives, modules = [], Counter[str]()
     for known in _growing_hour():
+        now = _NEWEST_HOUR + known * _CELL - timedelta(seconds=1)
         with profiled.sampled() as at_work:
-            told = _measured(hub, lambda: services.diagnose(_WITHIN_NEWEST_HOUR, bench_posting.NO_LIMIT), scale)
+            told = _measured(hub, partial(services.diagnose, now, bench_posting.NO_LIMIT), scale)
         if known > CELLS_PER_HOUR - LIVE_RUNS:
             lives.append(told)
             modules += at_work
@@ -217,7 +218,8 @@ def _measured(hub: Hub, work: Callable[[], object], scale: float) -> tuple[float
     return (time.process_time() - python_s) * scale, (hub.postgres_s() - postgres_s) * scale
 
 
-_WITHIN_NEWEST_HOUR = bench_posting.START + timedelta(hours=bench_posting.HOURS, minutes=-5)
+_NEWEST_HOUR = bench_posting.START + timedelta(hours=bench_posting.HOURS - 1)
+_CELL = timedelta(milliseconds=CELL_MS)
 
 
 def _growing_hour() -> Iterator[int]:
@@ -229,7 +231,7 @@ def _growing_hour() -> Iterator[int]:
     from fleetwatch.ledger import hour_cells
     from fleetwatch.lib.intervals import to_ms
 
-    start_ms = to_ms(bench_posting.START) + (bench_posting.HOURS - 1) * bench_posting.HOUR_MS
+    start_ms = to_ms(_NEWEST_HOUR)
     end_ms = start_ms + bench_posting.HOUR_MS
     whole = hour_cells.read(list(Node.objects.values_list("pk", flat=True)), start_ms, end_ms)
     hour, told_ms = hot_hour.cut(start_ms), start_ms

@@ -27,6 +27,7 @@ _ENTRIES = read_statement(_SQL / "capacity_entries.sql")
 _REFRESH = read_statement(_SQL / "refresh_capacity_findings.sql")
 _CLUSTERS = read_statement(_SQL / "clusters_of_nodes.sql")
 
+PENDING = "pending_gpus"  # host samples of the node that asks the scheduler
 CELLS_PER_HOUR = HOUR_MS // CELL_MS
 DAY_MS = 24 * HOUR_MS
 LOOKS_BACK = timedelta(days=2)  # for the job that tells a node's cluster
@@ -40,7 +41,7 @@ def replace(hours: NodeHours, *, throttled: Iterable[int], now: datetime) -> Non
     """Judges these hours of nodes anew; `throttled` are nodes whose jobs' causes changed. Safe twice."""
     nodes = {node_id for node_id, _ in hours}
     _replace_nodes(hours)
-    clusters = _replace_queues(hours, since=_first_kept(now))
+    clusters = _replace_queues(hours, since=_first_kept(now), now_ms=to_ms(now))
     with connection.cursor() as cursor:
         cursor.execute(
             _REFRESH,
@@ -71,7 +72,7 @@ def _first_kept(now: datetime) -> int:
     return to_ms(retention.horizon(now)) // DAY_MS * DAY_MS
 
 
-def _replace_queues(hours: NodeHours, *, since: int) -> set[str]:
+def _replace_queues(hours: NodeHours, *, since: int, now_ms: int) -> set[str]:
     """The clusters of these nodes, whose queue was judged anew, and those that such a node was of before.
 
     Judged are these hours and, from `since` on, those beside them: what waits across an hour's end is two cells in a row.
@@ -86,7 +87,7 @@ def _replace_queues(hours: NodeHours, *, since: int) -> set[str]:
         nodes = sorted(node_id for node_id, name in cluster_of.items() if name == cluster)
         touched |= _forget_queues(nodes or {node_id for node_id, _ in hours if node_id not in cluster_of}, starts)
         first, last = min(starts) - CELL_MS, max(starts) + HOUR_MS + CELL_MS
-        pending = _pending(nodes, first, last)
+        pending = _pending(nodes, first, last, now_ms=now_ms)
         if pending is not None:
             CapacityEntry.objects.bulk_create(_entries(cluster, nodes, pending, first, sorted(starts)))
     return touched - {""}
@@ -106,22 +107,23 @@ def _clusters(start_ms: int, end_ms: int) -> dict[int, str]:
         return dict(cursor.fetchall())
 
 
-def _pending(nodes: Sequence[int], start_ms: int, end_ms: int) -> Floats | None:
+def _pending(nodes: Sequence[int], start_ms: int, end_ms: int, *, now_ms: int) -> Floats | None:
     """GPUs that the queue waits for by cell, as the first nodes that tell it say; NaN = not told, None: nobody tells, or nobody waits."""
     told = np.full((end_ms - start_ms) // CELL_MS, np.nan)
+    over = max(now_ms - start_ms, 0) // CELL_MS  # of the cells to come nobody can tell
     asked = 0
     for node_id in nodes[:MOST_ASKED]:
-        host = frames.host(node_id, start_ms, end_ms)
-        if "pending_gpus" not in host.columns:
+        host = frames.host(node_id, start_ms, end_ms, [PENDING])
+        if PENDING not in host.columns:
             continue
-        values, at = host.columns["pending_gpus"], (host.start_ms - start_ms) // CELL_MS
+        values, at = host.columns[PENDING], (host.start_ms - start_ms) // CELL_MS
         is_told = ~np.isnan(values) & (at >= 0)
         # the least of a cell: what waits for all of it
         least = np.full(len(told), np.inf)
         np.minimum.at(least, at[is_told], values[is_told])
         told = np.where(np.isnan(told) & np.isfinite(least), least, told)
         asked += 1
-        if asked == ASKED or not np.isnan(told).any():
+        if asked == ASKED or not np.isnan(told[:over]).any():
             break
     return told if asked and (told > 0).any() else None
 

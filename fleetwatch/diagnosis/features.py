@@ -126,9 +126,9 @@ def warm_up(life_ms: int | None) -> int:
 
 def shared(gpu_id: Ints, held: Mask) -> Mask:
     """Lanes x cells: where another lane holds the same GPU too."""
-    _, gpu = np.unique(gpu_id, return_inverse=True)
-    holders = np.zeros((gpu.max(initial=-1) + 1, held.shape[1]), dtype=np.int64)
-    np.add.at(holders, gpu, held)
+    gpus, gpu = np.unique(gpu_id, return_inverse=True)
+    row, cell = np.nonzero(held)
+    holders = np.bincount(gpu[row] * held.shape[1] + cell, minlength=len(gpus) * held.shape[1]).reshape(len(gpus), held.shape[1])
     found: Mask = held & (holders[gpu] > 1)
     return found
 
@@ -260,33 +260,33 @@ def _long_frac(f: Features) -> Floats:
 
 def _long_per_s(f: Features) -> Floats:
     """Mean seconds from onset to onset."""
-    count, total, _ = _intervals(f.lanes.figures)
-    return ratio(f.sum(total), f.sum(count))
+    return ratio(f["interval_s"], f["intervals"])
 
 
 def _long_cv(f: Features) -> Floats:
     """Variation of that time: standard deviation ÷ mean."""
-    count, _, squares = _intervals(f.lanes.figures)
     mean = f["long_per_s"]
-    variance = np.maximum(ratio(f.sum(squares), f.sum(count)) - mean * mean, 0.0)
+    variance = np.maximum(ratio(f["interval_s2"], f["intervals"]) - mean * mean, 0.0)
     return ratio(np.sqrt(variance), mean)
 
 
-def _intervals(figures: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
-    """Per cell how many times between onsets end in it, their sum and the sum of their squares.
+def _lead_s(f: Features) -> Floats:
+    """Of a cell the seconds from the last onset before it to its first one; NaN without either."""
+    starts = np.arange(f.lanes.held.shape[1]) * CELL_S
+    first, last = (f.lanes.figures[name] + starts for name in (lows.FIRST_ONSET, lows.LAST_ONSET))
+    before = np.fmax.accumulate(last, axis=1)
+    lead_s: Floats = first - np.pad(before, [(0, 0), (1, 0)], constant_values=np.nan)[:, :-1]
+    return lead_s
 
-    A cell tells those within it; the one that leads into its first onset is made here.
-    """
-    onsets = np.nan_to_num(figures[lows.ONSETS])
-    starts = np.arange(onsets.shape[1]) * CELL_S
-    first, last = figures[lows.FIRST_ONSET] + starts, figures[lows.LAST_ONSET] + starts
-    has_onset = ~np.isnan(last)
-    before = np.maximum.accumulate(np.where(has_onset, last, -np.inf), axis=1)
-    before = np.concatenate([np.full((len(before), 1), -np.inf), before[:, :-1]], axis=1)
-    leads = has_onset & np.isfinite(before)
-    gap = np.where(leads, first - np.where(leads, before, 0.0), 0.0)
-    count = np.maximum(onsets - 1, 0.0) + leads
-    return count, np.nan_to_num(figures[lows.INTERVALS]) + gap, np.nan_to_num(figures[lows.INTERVALS_SQUARED]) + gap * gap
+
+def _intervals(f: Features) -> Floats:
+    """How many times between onsets end in the window: a cell tells those within it, and one leads into it."""
+    return f.sum(np.maximum(np.nan_to_num(f.lanes.figures[lows.ONSETS]) - 1, 0.0) + ~np.isnan(f["lead_s_of_cell"]))
+
+
+def _interval_sum(power: int, figure: str) -> Formula:
+    """The sum of those times, or of their squares."""
+    return lambda f: f.sum(np.nan_to_num(f.lanes.figures[figure]) + np.nan_to_num(f["lead_s_of_cell"]) ** power)
 
 
 def _correlation(f: Features) -> Floats:
@@ -340,6 +340,10 @@ FORMULAS: dict[str, Formula] = {
     "mem": _memory_ratio("memory"),
     "mem_max": _memory_ratio("memory_max"),
     "nvl": lambda f: f["nvl_rx"] + f["nvl_tx"],
+    "lead_s_of_cell": _lead_s,
+    "intervals": _intervals,
+    "interval_s": _interval_sum(1, lows.INTERVALS),
+    "interval_s2": _interval_sum(2, lows.INTERVALS_SQUARED),
     "long_n": _long_n,
     "long_frac": _long_frac,
     "long_per_s": _long_per_s,

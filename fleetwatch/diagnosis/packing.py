@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-import zstandard
 from numpy.typing import NDArray
 
-FORMAT = b"C3"
-LEVEL = 1  # the rows live for two days
+from fleetwatch.telemetry.directory import compress, decompress
+
+FORMAT = b"C4"
 _HEAD = struct.Struct("<iii")  # bytes of the words, GPUs, cells
 _WORDS = msgspec.json.Decoder(tuple[tuple[str, ...], tuple[int, ...]])
 
@@ -38,14 +38,14 @@ def pack(hour: Hour) -> bytes:
     words = json.dumps([names, hour.told]).encode()
     block = hour.figures[is_read].astype("<f4").tobytes()
     head = _HEAD.pack(len(words), *hour.figures.shape[1:])
-    return FORMAT + zstandard.compress(head + hour.gpu_ids.astype("<i8").tobytes() + words + block, LEVEL)
+    return FORMAT + compress(head + hour.gpu_ids.astype("<i8").tobytes() + words + block)
 
 
 def unpack(payload: bytes) -> Hour | None:
     """The hour; None for bytes of another format."""
     if not payload.startswith(FORMAT):
         return None
-    whole = zstandard.decompress(payload[len(FORMAT) :])
+    whole = decompress(payload[len(FORMAT) :])
     length, gpus, cells = _HEAD.unpack_from(whole)
     words = _HEAD.size + 8 * gpus
     names, told = _WORDS.decode(whole[words : words + length])

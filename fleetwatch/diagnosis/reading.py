@@ -189,7 +189,7 @@ def stored_hours(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[tu
 
 def lanes(found: Mapping[int, Held], start_ms: int, end_ms: int, hours: Mapping[tuple[int, int], Hour]) -> Lanes:
     """Every GPU and job of the nodes over [start_ms, end_ms), both clock hours; a job's rows together."""
-    whole = cell_states.joined([one.between(start_ms, end_ms).table for one in found.values()])
+    whole = cell_states.together([one.between(start_ms, end_ms).table for one in found.values()])
     count = (end_ms - start_ms) // CELL_MS
     (job_ids, job), (gpu_ids, gpu) = (np.unique(whole[name], return_inverse=True) for name in ("job_id", "gpu_id"))
     pairs, row = np.unique(job * len(gpu_ids) + gpu, return_inverse=True)

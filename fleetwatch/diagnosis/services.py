@@ -124,7 +124,7 @@ def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
     low, high = _context(first, last, this_hour)
     node_ids = [node for group in reading.nodes_of_jobs(sorted({one.node_id for one in hours}), low, high) for node in group]
     held = reading.held(node_ids, low, high)
-    changed: set[int] = set()
+    changed: store.Changed = set()
     if seen := [int(one.table["start_ms"].min()) for one in held.values() if len(one.table["start_ms"])]:
         # a fleet that is younger than the context has less of it
         low = max(low, min(start, min(seen) // HOUR_MS * HOUR_MS))
@@ -136,7 +136,7 @@ def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
     store.refresh_findings(changed)
     capacity.replace([(one.node_id, one.hour_ms) for one in hours], throttled=held if changed else (), now=now)
     _note(hours)
-    return len(changed)
+    return len({job_id for job_id, _ in changed})
 
 
 def _hours(held: dict[int, reading.Held], hours: Sequence[Due], low: int, high: int, this_hour: int) -> dict[tuple[int, int], Hour]:

@@ -1,7 +1,7 @@
 """Rows of causes: made from verdicts and the ledger's cells, compared with what is stored, replaced whole by the hour."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -31,9 +31,11 @@ COLUMNS = (
 _STORED = f"SELECT id, node_id, {', '.join(COLUMNS)} FROM diagnosis_causeentry WHERE node_id = ANY(%s) AND start >= %s AND start < %s"  # noqa: S608
 # What nobody is asked to act on.
 UNFIT = (*WELL, UNDETERMINED, NO_TELEMETRY)
+_NO_FINDINGS_OF_JOBS = {*UNFIT, *OF_NODES}
 
 Row = tuple[Any, ...]
 Hours = dict[int, list[Row]]
+Changed = set[tuple[int, str]]  # jobs and causes
 
 
 def rows(tables: Mapping[int, cell_states.Table], lanes: Lanes, verdicts: Verdicts, cuts: Ints) -> dict[int, Hours]:
@@ -95,9 +97,9 @@ def _sums(values: Any, group: Ints) -> Ints:
     return np.bincount(group, weights=values).astype(np.int64)
 
 
-def replace(told: Mapping[int, Hours], start_ms: int, end_ms: int) -> set[int]:
-    """The jobs whose rows changed in the clock hours of [start_ms, end_ms); of each node an hour that differs is written anew."""
-    changed: set[int] = set()
+def replace(told: Mapping[int, Hours], start_ms: int, end_ms: int) -> Changed:
+    """What changed in the clock hours of [start_ms, end_ms); of each node an hour that differs is written anew."""
+    changed: Changed = set()
     days: set[tuple[int, date]] = set()
     gone: list[int] = []
     fresh: list[Row] = []
@@ -109,7 +111,7 @@ def replace(told: Mapping[int, Hours], start_ms: int, end_ms: int) -> set[int]:
             if Counter(row for _, row in old) != Counter(new):
                 gone += [pk for pk, _ in old]
                 fresh += [(node_id, *row[:5], list(row[5]), *row[6:]) for row in new]
-                changed |= {row[2] for row in (*(row for _, row in old), *new)}
+                changed |= {row[2:4] for row in (*(row for _, row in old), *new)}
                 days.add((node_id, from_ms(hour).astimezone(UTC).date()))
     if gone:
         with connection.cursor() as cursor:
@@ -131,9 +133,9 @@ def _stored(node_ids: Iterable[int], start_ms: int, end_ms: int) -> Mapping[int,
     return found
 
 
-def refresh_findings(job_ids: Iterable[int]) -> None:
-    """Findings of these jobs say what their causes say now; what people decided stays."""
-    wanted: Sequence[int] = sorted(job_ids)
+def refresh_findings(changed: Changed) -> None:
+    """Findings of these causes of jobs say what the causes say now; what people decided stays."""
+    wanted = sorted(pair for pair in changed if pair[1] not in _NO_FINDINGS_OF_JOBS)
     if wanted:
         with connection.cursor() as cursor:
-            cursor.execute(_REFRESH_FINDINGS, {"job_ids": list(wanted), "unfit": [*UNFIT, *OF_NODES]})
+            cursor.execute(_REFRESH_FINDINGS, {"job_ids": [job for job, _ in wanted], "causes": [cause for _, cause in wanted]})

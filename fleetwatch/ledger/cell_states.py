@@ -4,7 +4,7 @@ The same judgement as the entries', in smaller pieces: of one hour, GPU and job 
 the entries. Diagnosis tells by them which part of an hour a cause explains.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -47,12 +47,15 @@ def rows(tally: Tally, sums: Sums, *, holders: int, gpu_id: Ints, job_id: Ints, 
 
 def joined(tables: Iterable[Table | None]) -> Table:
     """All rows, by start, GPU and job."""
-    known = [table for table in tables if table is not None]
-    if not known:
-        return {name: np.zeros(0, dtype=np.int64) for name in (*KEYS, *NAMES)}
-    whole = {name: np.concatenate([table[name] for table in known]) for name in (*KEYS, *NAMES)}
+    whole = together([table for table in tables if table is not None])
     order = np.lexsort([whole["job_id"], whole["gpu_id"], whole["start_ms"]])
     return {name: values[order] for name, values in whole.items()}
+
+
+def together(tables: Sequence[Table]) -> Table:
+    """The rows of one table after the other."""
+    nothing = np.zeros(0, dtype=np.int64)
+    return {name: np.concatenate([nothing, *(table[name] for table in tables)]) for name in (*KEYS, *NAMES)}
 
 
 def by_hour(table: Table) -> dict[int, Table]:

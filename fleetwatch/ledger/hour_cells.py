@@ -2,19 +2,23 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import accumulate
 
 import numpy as np
 from django.db import connection
 
 from fleetwatch.ledger import cell_states
-from fleetwatch.ledger.cell_states import KEYS, NAMES, Table
+from fleetwatch.ledger.cell_states import NAMES, Table
 from fleetwatch.ledger.models import HourCells
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.rows import fetched
 from fleetwatch.telemetry.directory import compress, decompress
 
-# columns of a payload; start_ms from the hour on
-_LAYOUT = tuple((name, "<i8" if name in ("gpu_id", "job_id") else "<i4") for name in (*KEYS, *NAMES))
-_ROW_BYTES = sum(np.dtype(kind).itemsize for _, kind in _LAYOUT)
+# columns of a payload, 64 bits each and then 32; start_ms from the hour on
+_WIDE, _NARROW = ("gpu_id", "job_id"), ("start_ms", *NAMES)
+_WIDE_BYTES = 8 * len(_WIDE)
+_ROW_BYTES = _WIDE_BYTES + 4 * len(_NARROW)
+_READ = "SELECT node_id, hour, payload FROM ledger_hourcells WHERE node_id = ANY(%s) AND hour >= %s AND hour < %s ORDER BY node_id, hour"
 _REPLACE = """
 INSERT INTO ledger_hourcells (node_id, hour, payload)
 SELECT %s, hour, payload FROM unnest(%s::timestamptz[], %s::bytea[]) AS told (hour, payload)
@@ -41,11 +45,16 @@ def write(node_id: int, told: Table, hours: Iterable[int], *, start_ms: int, end
 
 def read(node_ids: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Table]:
     """Node -> its pieces in the clock hours of [start_ms, end_ms), sorted by start, GPU and job; a node without any is left out."""
-    found: dict[int, list[Table | None]] = {}
-    rows = HourCells.objects.filter(node_id__in=node_ids, hour__gte=from_ms(start_ms), hour__lt=from_ms(end_ms)).order_by("node_id", "hour")
-    for node_id, hour, payload in rows.values_list("node_id", "hour", "payload"):
-        found.setdefault(node_id, []).append(_unpacked(bytes(payload), to_ms(hour)))
-    return {node_id: cell_states.joined(tables) for node_id, tables in found.items()}
+    rows = fetched(_READ, [list(node_ids), from_ms(start_ms), from_ms(end_ms)])
+    if not rows:
+        return {}
+    nodes, hours, payloads = zip(*rows, strict=True)
+    table, bounds = _unpacked(payloads, list(map(to_ms, hours)))
+    first = np.flatnonzero(np.diff(nodes, prepend=nodes[0] - 1)).tolist()
+    return {
+        nodes[row]: {name: values[bounds[row] : bounds[end]] for name, values in table.items()}
+        for row, end in zip(first, [*first[1:], len(nodes)], strict=True)
+    }
 
 
 def forget(before: datetime) -> int:
@@ -62,15 +71,25 @@ def _within(table: Table | None, start_ms: int, end_ms: int) -> Table | None:
 
 def _packed(table: Table, hour: int) -> bytes:
     """The columns in one zstd frame: to look for the best encoding of so few values takes eight times as long, and saves nothing."""
-    columns = [table[name] if name != "start_ms" else table[name] - hour for name, _ in _LAYOUT]
-    return compress(b"".join(column.astype(kind).tobytes() for column, (_, kind) in zip(columns, _LAYOUT, strict=True)))
+    told = table | {"start_ms": table["start_ms"] - hour}
+    return compress(
+        b"".join([*(told[name].astype("<i8").tobytes() for name in _WIDE), *(told[name].astype("<i4").tobytes() for name in _NARROW)])
+    )
 
 
-def _unpacked(payload: bytes, hour: int) -> Table:
-    data = decompress(payload)
-    rows, first = len(data) // _ROW_BYTES, 0
-    table: Table = {}
-    for name, kind in _LAYOUT:
-        table[name] = np.frombuffer(data, dtype=kind, count=rows, offset=first).astype(np.int64)
-        first += rows * np.dtype(kind).itemsize
-    return table | {"start_ms": table["start_ms"] + hour}
+def _unpacked(payloads: Sequence[bytes], hours: Sequence[int]) -> tuple[Table, list[int]]:
+    """The rows of all of them, one after the other, and where each one's begin and the last one's end.
+
+    Of all at once: a fleet's hours are thousands of small tables.
+    """
+    whole = [decompress(payload) for payload in payloads]
+    counts = [len(data) // _ROW_BYTES for data in whole]
+    wide, narrow = [], []
+    for data, count in zip(whole, counts, strict=True):
+        first = _WIDE_BYTES * count
+        wide.append(np.frombuffer(data[:first], dtype="<i8").reshape(len(_WIDE), count))
+        narrow.append(np.frombuffer(data[first:], dtype="<i4").reshape(len(_NARROW), count))
+    columns = (*np.concatenate(wide, axis=1), *np.concatenate(narrow, axis=1).astype(np.int64))
+    table: Table = dict(zip((*_WIDE, *_NARROW), columns, strict=True))
+    table["start_ms"] += np.repeat(np.array(hours, dtype=np.int64), counts)
+    return table, [0, *accumulate(counts)]

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 HOUR_MS = 3_600_000
+MILLISECOND = timedelta(milliseconds=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_ms(moment: datetime) -> int:
     """Milliseconds since the epoch of an aware datetime, rounded down."""
-    return (moment - EPOCH) // timedelta(milliseconds=1)
+    return (moment - EPOCH) // MILLISECOND
 
 
 def from_ms(moment_ms: int) -> datetime:

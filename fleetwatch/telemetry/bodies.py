@@ -104,11 +104,11 @@ def windows(bodies: Sequence[Body], gpu_ids: dict[bytes, list[int]], names: Iter
     return table | _floats(says, counts, names)
 
 
-def host(bodies: Sequence[Body]) -> Table:
-    """The host samples in the order given, times corrected, with the columns that any batch has."""
+def host(bodies: Sequence[Body], names: Iterable[str]) -> Table:
+    """The host samples in the order given, times corrected, with those of the named columns that any batch has."""
     bodies, counts = _counted(bodies, lambda body: body.said.host)
     says = [body.said.host for body in bodies]
-    return _times(bodies, says, counts) | _floats(says, counts, wire.HOST_COLUMNS)
+    return _times(bodies, says, counts) | _floats(says, counts, names)
 
 
 def window_count(bodies: Iterable[Body]) -> int:

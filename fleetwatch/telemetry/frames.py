@@ -107,11 +107,11 @@ def read_gpu(gpu_id: int, node_id: int, start_ms: int, end_ms: int, columns: Seq
     return windows.where(windows.gpu_id == gpu_id)
 
 
-def host(node_id: int, start_ms: int, end_ms: int) -> HostFrame:
-    """The node's host samples that overlap [start_ms, end_ms), with every column that has a value."""
-    fresh = hot.decode(hot.marked(node_id, _hours(start_ms, end_ms)), ())
-    chunks = _sealed([node_id], start_ms, end_ms, (), with_host=True)
-    return _host_frame(_Stored(node_id, start_ms, end_ms, (), fresh, chunks.get(node_id, [])).host(None))
+def host(node_id: int, start_ms: int, end_ms: int, columns: Sequence[str] | None = None) -> HostFrame:
+    """The node's host samples that overlap [start_ms, end_ms), with those of the named columns (None: of all) that have a value."""
+    fresh = hot.host(hot.marked(node_id, _hours(start_ms, end_ms)), columns)
+    chunks = _sealed([node_id], start_ms, end_ms, (), with_host=True).get(node_id, [])
+    return _host_frame(_host_table(chunks, fresh, start_ms, end_ms, columns))
 
 
 def _host_frame(table: Table) -> HostFrame:
@@ -127,11 +127,11 @@ def _host_frame(table: Table) -> HostFrame:
 def of_nodes(
     node_ids: Sequence[int], start_ms: int, end_ms: int, columns: Sequence[str], host_columns: Sequence[str]
 ) -> Iterator[tuple[int, Frame, HostFrame]]:
-    """Of each node what `read` and `host` give, of a host's columns those named at least, in few statements however many nodes.
+    """Of each node what `read` and `host` give, in few statements however many nodes.
 
     What is stored of all of them is in memory at once.
     """
-    for one in _stored(node_ids, start_ms, end_ms, columns, with_host=True):
+    for one in _stored(node_ids, start_ms, end_ms, columns, host_columns):
         yield one.node_id, frame(one.windows(), columns), _host_frame(one.host(host_columns))
 
 
@@ -168,19 +168,27 @@ class _Stored:
         parts = [codec.unpack_bodies(chunk.directory, chunk.bodies, names) for chunk in chunks if chunk.directory]
         return overlapping(joined([*parts, *fresh], ints=WINDOW_INTS, keys=WINDOW_KEYS), self.start_ms, self.end_ms)
 
-    def host(self, columns: Sequence[str] | None) -> Table:
-        names = None if columns is None else [*HOST_INTS, *columns]
-        parts = [codec.unpack(chunk.host, names) for chunk in self.chunks if chunk.host]
-        return overlapping(joined([*parts, self.fresh.host], ints=HOST_INTS, keys=HOST_KEYS), self.start_ms, self.end_ms)
+    def host(self, columns: Sequence[str]) -> Table:
+        return _host_table(self.chunks, self.fresh.host, self.start_ms, self.end_ms, columns)
+
+
+def _host_table(chunks: Sequence[sealed.Sealed], fresh: Table, start_ms: int, end_ms: int, columns: Sequence[str] | None) -> Table:
+    names = None if columns is None else [*HOST_INTS, *columns]
+    parts = [codec.unpack(chunk.host, names) for chunk in chunks if chunk.host]
+    return overlapping(joined([*parts, fresh], ints=HOST_INTS, keys=HOST_KEYS), start_ms, end_ms)
 
 
 def _stored(
-    node_ids: Sequence[int], start_ms: int, end_ms: int, columns: Sequence[str] | None, *, with_host: bool = False
+    node_ids: Sequence[int],
+    start_ms: int,
+    end_ms: int,
+    columns: Sequence[str] | None,
+    host_columns: Sequence[str] = (),
 ) -> Iterator[_Stored]:
     names = None if columns is None else _stored_names(columns)
     fresh = hot.marked_of(node_ids, _hours(start_ms, end_ms), ends_after_ms=start_ms)
-    decoded = dict(zip(fresh, hot.decode_each(fresh.values(), names), strict=True))
-    chunks = _sealed(node_ids, start_ms, end_ms, None if names is None else [*WINDOW_INTS, *names], with_host=with_host)
+    decoded = dict(zip(fresh, hot.decode_each(fresh.values(), names, host_columns), strict=True))
+    chunks = _sealed(node_ids, start_ms, end_ms, None if names is None else [*WINDOW_INTS, *names], with_host=bool(host_columns))
     for node_id in node_ids:
         yield _Stored(node_id, start_ms, end_ms, names, decoded.pop(node_id), chunks.pop(node_id, []))
 

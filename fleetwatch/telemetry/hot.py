@@ -63,16 +63,25 @@ def named(batches: Iterable[tuple[datetime, int]]) -> list[Row]:
 
 def decode(found: Sequence[Row], columns: Sequence[str] | None) -> Decoded:
     """Windows with those of the named float columns (None: of the wire's) that a batch has, host samples with all of theirs."""
-    return decode_each([found], columns)[0]
+    return decode_each([found], columns, None)[0]
 
 
-def decode_each(groups: Iterable[Sequence[Row]], columns: Sequence[str] | None) -> list[Decoded]:
-    """One result for each group of batches; else as `decode`."""
+def decode_each(groups: Iterable[Sequence[Row]], columns: Sequence[str] | None, host_columns: Sequence[str] | None) -> list[Decoded]:
+    """One result for each group of batches, host samples too with those of the named columns alone; else as `decode`."""
     names = wire.WINDOW_COLUMNS if columns is None else [name for name in columns if name in wire.WINDOW_COLUMNS]
     opened = [[bodies.opened(row) for row in found] for found in groups]
     every = [body for group in opened for body in group]
-    windows, host = bodies.windows(every, _gpu_ids(bodies.uuids(every)), names), bodies.host(every)
+    windows, host = bodies.windows(every, _gpu_ids(bodies.uuids(every)), names), _host(every, host_columns)
     return list(map(Decoded, _parted(windows, map(bodies.window_count, opened)), _parted(host, map(bodies.host_count, opened))))
+
+
+def host(found: Sequence[Row], columns: Sequence[str] | None) -> Table:
+    """The batches' host samples alone; else as `decode_each`."""
+    return _host([bodies.opened(row) for row in found], columns)
+
+
+def _host(opened: Sequence[bodies.Body], columns: Sequence[str] | None) -> Table:
+    return bodies.host(opened, wire.HOST_COLUMNS if columns is None else [name for name in columns if name in wire.HOST_COLUMNS])
 
 
 def _parted(table: Table, counts: Iterable[int]) -> Iterator[Table]:

@@ -115,7 +115,7 @@ def _write(hours: set[tuple[int, datetime]], found: Sequence[Row]) -> list[Packe
     batches: dict[int, list[Row]] = {node_id: [] for node_id, _ in hours}
     for row in found:
         batches[row.node_id].append(row)
-    fresh = dict(zip(batches, hot.decode_each(batches.values(), None), strict=True))
+    fresh = dict(zip(batches, hot.decode_each(batches.values(), None, None), strict=True))
     merges = [_merged(chunk, some, fresh[chunk.node_id]) for chunk, some in _targets(hours)]
     chunks.store(chunk for chunk, _, _ in merges)
     _draw(merges)

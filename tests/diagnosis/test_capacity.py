@@ -1,5 +1,8 @@
 """Findings of nodes and of a cluster's queue, from batches to rows: through the real door and the real ledger."""
 
+from unittest.mock import Mock
+
+import numpy as np
 import pytest
 from django.db import connection
 from django.db.models import F
@@ -9,6 +12,7 @@ from fleetwatch.diagnosis import capacity, check, places, services
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import HOUR_MS, Interval
+from fleetwatch.telemetry import frames
 from tests.diagnosis.told import rate
 from tests.ledger.fleet import BUSY, EMPTY, MINUTE, NOW, START, T0, Sender, a_job, held, hour, post
 
@@ -89,9 +93,22 @@ def test_where_nobody_tells_of_the_queue_not_every_node_is_asked(django_assert_m
     nodes = [node.pk for node in Node.objects.order_by("pk")]
 
     with CaptureQueriesContext(connection) as few:
-        assert capacity._pending(nodes[:1] * capacity.MOST_ASKED, T0, T0 + HOUR_MS) is None
+        assert capacity._pending(nodes[:1] * capacity.MOST_ASKED, T0, T0 + HOUR_MS, now_ms=T0 + HOUR_MS) is None
     with django_assert_max_num_queries(len(few)):
-        assert capacity._pending(nodes * capacity.MOST_ASKED, T0, T0 + HOUR_MS) is None
+        assert capacity._pending(nodes * capacity.MOST_ASKED, T0, T0 + HOUR_MS, now_ms=T0 + HOUR_MS) is None
+
+
+@pytest.mark.parametrize(("now_ms", "asked"), [(T0 + HOUR_MS, 1), (T0 + HOUR_MS + MINUTE * 5, 3)])
+def test_another_node_is_asked_only_of_cells_that_are_over_and_untold(monkeypatch, now_ms, asked):
+    post(*(Sender(node=f"n{number}").batch(T0, *[EMPTY] * 60, host=waits(*[3] * 6)) for number in range(4)))
+    nodes = list(Node.objects.order_by("pk").values_list("pk", flat=True))
+    read = Mock(wraps=frames.host)
+    monkeypatch.setattr(frames, "host", read)
+
+    pending = capacity._pending(nodes, T0, T0 + 2 * HOUR_MS, now_ms=now_ms)
+
+    assert np.nan_to_num(pending, nan=-1).tolist() == [3] * 12 + [-1] * 12
+    assert read.call_count == asked
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

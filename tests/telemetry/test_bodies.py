@@ -73,7 +73,7 @@ def test_host_samples_are_read_with_their_batchs_clock():
         body(host={"start_ms": [], "cpu_ratio": []}),
     ]
 
-    table = bodies.host(found)
+    table = bodies.host(found, wire.HOST_COLUMNS)
 
     assert table["start_ms"].tolist() == [1_500, 2_500]
     assert np.nan_to_num(table["cpu_ratio"], nan=-1).tolist() == [0.5, -1]
@@ -81,7 +81,7 @@ def test_host_samples_are_read_with_their_batchs_clock():
 
 def test_no_batch_is_an_empty_table():
     assert {len(values) for values in windows().values()} == {0}
-    assert len(bodies.host([])["start_ms"]) == 0
+    assert len(bodies.host([], wire.HOST_COLUMNS)["start_ms"]) == 0
 
 
 def test_a_column_of_another_length_than_its_windows_is_refused():
