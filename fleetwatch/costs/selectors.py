@@ -119,7 +119,7 @@ class Breakdown:
 
 def totals_by(interval: Interval, group_by: str, *, scope: Scope = EVERYTHING) -> list[Group]:
     """The lines of breakdown()."""
-    return _groups(_read_by(interval, group_by, scope), group_by)
+    return look(interval, group_by, scope=scope).by(group_by)
 
 
 def breakdown(interval: Interval, group_by: str, *, scope: Scope = EVERYTHING) -> Breakdown:
@@ -133,44 +133,62 @@ def breakdown(interval: Interval, group_by: str, *, scope: Scope = EVERYTHING) -
 
     Raises ValueError for another group_by.
     """
-    return Look(group_by, _read_by(interval, group_by, scope)).breakdown()
+    return look(interval, group_by, scope=scope).breakdown(group_by)
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One reading of the ledger, from which several figures are told."""
+    """One reading of the ledger, from which several figures are told by the groups that it was read by."""
 
-    group_by: str
     told: Columns
 
-    def breakdown(self) -> Breakdown:
+    def totals(self) -> Totals:
+        """totals() of what was read."""
+        return summed(columns.everything(self.told))
+
+    def by(self, group_by: str) -> list[Group]:
+        """totals_by() of what was read."""
+        return _groups(self.told, group_by)
+
+    def breakdown(self, group_by: str) -> Breakdown:
         """breakdown() of what was read."""
-        return Breakdown(_groups(self.told, self.group_by), summed(columns.everything(self.told)))
+        return Breakdown(self.by(group_by), self.totals())
 
-    def ranked(self, size: int) -> Ranked:
+    def ranked(self, group_by: str, size: int) -> Ranked:
         """The first lines of ranked() of what was read."""
-        return _ranked(self.told, self.group_by, size=size)
+        return _ranked(self.told, group_by, size=size)
 
-    def by_node(self, states: Collection[str]) -> list[Group]:
-        """totals_by(node) of the time in these states."""
+    def within(self, states: Collection[str]) -> "Look":
+        """The time in these states."""
         is_in = np.array([cell.state in states for cell in self.told.common], dtype=bool)
-        return _groups(self.told.where(is_in[self.told.row]), "node")
+        return Look(self.told.where(is_in[self.told.row]))
+
+    def held(self) -> "Look":
+        """The time that jobs held; it was read by job."""
+        return Look(self.told.held("job"))
+
+    def unheld(self) -> "Look":
+        """The time that no job held; it was read by job."""
+        return Look(self.told.only("job", [NO_KEY]))
+
+    def each(self, group_by: str) -> dict[str, "Look"]:
+        """What was read of each group alone, by its key."""
+        keys = self.told.by[group_by]
+        lines = _lines(group_by, keys, keys.ids.tolist())
+        return {lines[key][0]: Look(self.told.where(keys.at == place)) for place, key in enumerate(keys.ids.tolist())}
 
 
-def look(interval: Interval, group_by: str) -> Look:
-    """Everything, by groups and by node. Raises ValueError for another group_by."""
-    return Look(group_by, _read_by(interval, group_by, EVERYTHING, "node"))
-
-
-def _read_by(interval: Interval, group_by: str, scope: Scope, *more: str) -> Columns:
-    if group_by not in GROUPS:
-        raise ValueError(f"can't group by {group_by!r}; there is {', '.join(GROUPS)}")
-    return read(interval, by=(group_by, *more), scope=scope)
+def look(interval: Interval, *groups: str, scope: Scope = EVERYTHING) -> Look:
+    """GPU time and dollars of covered(interval) by all of these groups. Raises ValueError for one that is none."""
+    for group_by in groups:
+        if group_by not in GROUPS:
+            raise ValueError(f"can't group by {group_by!r}; there is {', '.join(GROUPS)}")
+    return Look(read(interval, by=groups, scope=scope))
 
 
 def some_gpus(interval: Interval, ids: Collection[int], *, scope: Scope = EVERYTHING) -> Breakdown:
     """The lines of breakdown(gpu) of these GPUs alone, with the total of all."""
-    told = _read_by(interval, "gpu", scope)
+    told = read(interval, by=("gpu",), scope=scope)
     return Breakdown(_groups(told.only("gpu", ids), "gpu"), summed(columns.everything(told)))
 
 

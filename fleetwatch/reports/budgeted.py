@@ -22,7 +22,7 @@ def with_budget(subject: str, month: Interval, cost_usd: Decimal) -> Shape:
     """The part of a report that tells it; None where there is neither a budget nor a forecast. `subject` is a team's slug, "" the fleet."""
     if subject in WHY:  # time without a team is nobody's budget
         return {"budget": None}
-    first, rest = _first(month), _rest(month)
+    first, rest = _around(month)
     limit = _limit(subject, first)
     outlook = None if rest is None else outlooks.all_of("team" if subject else "fleet").get(subject)
     budget_usd = None if limit is None else limit.usd
@@ -44,26 +44,24 @@ def with_budget(subject: str, month: Interval, cost_usd: Decimal) -> Shape:
 
 def teams(month: Interval) -> set[str]:
     """The slugs of the teams that have a budget in the month: they get a statement, whatever their GPU time was."""
-    return {
-        slug for slug, limit in budgets.limits(_first(month)).items() if slug != budgets.WHOLE_FLEET and limit.budget.amount is not None
-    }
+    first, _ = _around(month)
+    return {slug for slug, limit in budgets.limits(first).items() if slug != budgets.WHOLE_FLEET and limit.budget.amount is not None}
 
 
 def digest(month: Interval) -> str:
     """Changes with whatever with_budget() says of any team: budgets, their rates of exchange, and while the month runs its forecasts."""
-    limits = sorted((slug, limit.budget.pk, limit.usd) for slug, limit in budgets.limits(_first(month)).items())
+    first, rest = _around(month)
+    limits = sorted((slug, limit.budget.pk, limit.usd) for slug, limit in budgets.limits(first).items())
     forecasts = Outlook.objects.filter(kind__in=KINDS).order_by("pk").values_list("kind", "key", "made_at")
-    return f"{limits} {[] if _rest(month) is None else list(forecasts)}"
+    return f"{limits} {[] if rest is None else list(forecasts)}"
 
 
-def _first(month: Interval) -> date:
-    return clock.month_of(month.start, zone())
-
-
-def _rest(month: Interval) -> Interval | None:
-    """What of the month the report does not cover yet; None = it is over."""
-    end = clock.month(_first(month), zone()).end
-    return Interval(month.end, end) if month.end < end else None
+def _around(month: Interval) -> tuple[date, Interval | None]:
+    """The month's first day, and what of it the report does not cover yet; None = it is over."""
+    home = zone()
+    first = clock.month_of(month.start, home)
+    end = clock.month(first, home).end
+    return first, Interval(month.end, end) if month.end < end else None
 
 
 def _limit(subject: str, first: date) -> Limit | None:

@@ -16,6 +16,7 @@ from fleetwatch.reports import beside, budgeted, corrections, drawn, statement
 from fleetwatch.reports.models import MonthRun, ReportPart
 from fleetwatch.reports.statement import NO_JOB, Held, Shape
 
+GROUPS = ("gpu_model", "job", "project", "cost_centre", "node")  # by which a report tells its time
 SAVINGS = 50  # of the fleet's report: beyond these nobody works through a list
 
 
@@ -23,8 +24,9 @@ def team(part: ReportPart) -> Shape:
     """The statement of one team: lines by job and GPU model, users, waste tiers, what changed against the period before."""
     month, previous = _intervals(part.run)
     scope = Scope(team=part.subject)
-    models = costs.totals_by(month, "gpu_model", scope=scope)
-    lines = statement.statement_lines(_held(month, models, scope), part.cost_usd)
+    seen = costs.look(month, *GROUPS, scope=scope)
+    models = seen.by("gpu_model")
+    lines = statement.statement_lines(_held(seen), part.cost_usd)
     corrected = [line for line in corrections.booked(month) if line["team"] == part.subject]
     return _head(part.run, month) | {
         "team": {"slug": part.subject, "name": _team_name(part.subject)},
@@ -33,10 +35,10 @@ def team(part: ReportPart) -> Shape:
         "has_example_rates": any(group.totals.has_example_rates for group in models),
         "lines": lines,
         "users": statement.by_user(lines),
-        **_owners(month, scope, part.cost_usd),
+        **_owners(seen, part.cost_usd),
         "comparison": _comparison(part, previous, models, scope),
         **budgeted.with_budget(part.subject, month, part.cost_usd),
-        "energy": drawn.kept(energy(month, scope=scope)),
+        "energy": drawn.kept(energy(month, scope=scope, by_node=seen.by("node"))),
         **_free(part),
         **corrections.with_adjustments(corrected, part.cost_usd),
     }
@@ -45,23 +47,24 @@ def team(part: ReportPart) -> Shape:
 def fleet(part: ReportPart) -> Shape:
     """The fleet's month: every team's total, own lines for what no job held, the biggest wasters."""
     month, previous = _intervals(part.run)
-    models = costs.totals_by(month, "gpu_model")
-    by_team, by_state = statement.split(groups := costs.totals_by(month, "team"))
+    seen = costs.look(month, "team", *GROUPS)
+    models = seen.by("gpu_model")
+    by_team, by_state = statement.split(groups := seen.by("team"))
     held = sorted((group for group in groups if group.key != NO_JOB), key=lambda group: (-by_team[group.key], group.key))
     teams = statement.figures([group.totals for group in held], [by_team[group.key] for group in held])
-    whole = statement.figures([total := costs.totals(month)], [part.cost_usd])[0]
+    whole = statement.figures([total := seen.totals()], [part.cost_usd])[0]
     return _head(part.run, month) | {
         "total": whole,
         "unpriced_ms": total.unpriced_ms,
         "has_example_rates": total.has_example_rates,
-        **_owners(month, Scope(is_allocated=True), sum(by_team.values(), statement.NO_USD)),
+        **_owners(seen.held(), sum(by_team.values(), statement.NO_USD)),
         "teams": [{"slug": group.key, "name": group.label} | shape for group, shape in zip(held, teams, strict=True)],
-        "own_lines": statement.own_lines(_unheld(month, by_state), by_state),
+        "own_lines": statement.own_lines(_unheld(seen, by_state), by_state),
         "gpu_models": _models(models, part.cost_usd),
-        "savings": _savings(month),
+        "savings": _savings(seen, month),
         "comparison": _comparison(part, previous, models, Scope()),
         **budgeted.with_budget("", month, part.cost_usd),
-        "energy": drawn.kept(energy(month)),
+        "energy": drawn.kept(energy(month, by_node=seen.by("node"))),
         **_free_by_team(part),
         **(corrected := corrections.with_adjustments(corrections.booked(month), part.cost_usd)),
         **beside.with_lines_beside(month, part.run.month, Decimal(corrected["adjusted_usd"])),
@@ -80,18 +83,17 @@ def _head(run: MonthRun, month: Interval) -> Shape:
     }
 
 
-def _held(month: Interval, models: list[Group], scope: Scope) -> list[Held]:
+def _held(seen: costs.Look) -> list[Held]:
     """The time of each job on each GPU model."""
-    found = [
-        (group, model.key) for model in models for group in costs.totals_by(month, "job", scope=Scope(team=scope.team, gpu_model=model.key))
-    ]
+    found = [(group, model) for model, on_it in seen.each("gpu_model").items() for group in on_it.by("job")]
     users = dict(Job.objects.filter(key__in={group.key for group, _ in found}).values_list("key", "user"))
     return [Held(group, model, users.get(group.key, "")) for group, model in found]
 
 
-def _unheld(month: Interval, states: Iterable[str]) -> dict[str, list[Group]]:
+def _unheld(seen: costs.Look, states: Iterable[str]) -> dict[str, list[Group]]:
     """The time that no job held, by state, of each GPU model."""
-    return {state: costs.totals_by(month, "gpu_model", scope=Scope(team=NO_JOB, states=(state,))) for state in states}
+    unheld = seen.unheld()
+    return {state: unheld.within([state]).by("gpu_model") for state in states}
 
 
 def _comparison(part: ReportPart, previous: Interval, models: list[Group], scope: Scope) -> Shape | None:
@@ -105,9 +107,9 @@ def _models(models: list[Group], cost_usd: Decimal) -> list[Shape]:
     return [{"gpu_model": group.key} | shape for group, shape in zip(models, shapes, strict=True)]
 
 
-def _savings(month: Interval) -> list[Shape]:
+def _savings(seen: costs.Look, month: Interval) -> list[Shape]:
     """The jobs that wasted most, certain and probable, with who can change it; what no job held comes with its own lines."""
-    found = costs.ranked(month, "job", scope=Scope(is_allocated=True), size=SAVINGS).groups
+    found = seen.held().ranked("job", SAVINGS).groups
     wasters = [group for group in found if group.totals.wasted_usd > 0]
     jobs = into_teams(Job.objects.select_related("team").filter(key__in=[group.key for group in wasters]), before=month.end)
     owners = {job.key: (job.user, _team_of(job)) for job in jobs}
@@ -123,10 +125,10 @@ def _team_of(job: Job) -> str:
     return (job.team.name or job.team.slug) if job.team else costs.without("team", is_named=bool(job.user or job.account))[0]
 
 
-def _owners(month: Interval, scope: Scope, cost_usd: Decimal) -> Shape:
+def _owners(seen: costs.Look, cost_usd: Decimal) -> Shape:
     """The same time by project and by cost centre; nothing where no rule names any."""
     wanted = {"projects": "project", "cost_centres": "cost_centre"}
-    return {name: statement.breakdown(costs.totals_by(month, owner, scope=scope), cost_usd) for name, owner in wanted.items()}
+    return {name: statement.breakdown(seen.by(owner), cost_usd) for name, owner in wanted.items()}
 
 
 def _free(part: ReportPart) -> Shape:

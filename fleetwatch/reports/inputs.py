@@ -20,12 +20,13 @@ _BESIDE = read_statement(_SQL / "beside.sql")
 
 def digest(month: Interval, *before: Interval) -> str:
     """64 hex digits; the same ones mean that all figures over the month and those before it are still the same."""
-    found = [f"{FORMAT} {interval.start} {interval.end} {_of(_INPUTS, interval)}" for interval in (month, *before)]
-    found += [_of(_BESIDE, month), choices.free_capacity(), budgeted.digest(month)]
+    zone_name = zone().key
+    found = [f"{FORMAT} {interval.start} {interval.end} {_of(_INPUTS, interval, zone_name)}" for interval in (month, *before)]
+    found += [_of(_BESIDE, month, zone_name), choices.free_capacity(), budgeted.digest(month)]
     return hashlib.sha256("\n".join(found).encode()).hexdigest()
 
 
-def _of(statement: str, interval: Interval) -> str:
+def _of(statement: str, interval: Interval, zone_name: str) -> str:
     with connection.cursor() as cursor:
-        cursor.execute(statement, {"start": interval.start, "end": interval.end, "zone": zone().key})
+        cursor.execute(statement, {"start": interval.start, "end": interval.end, "zone": zone_name})
         return str(cursor.fetchone()[0])

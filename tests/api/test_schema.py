@@ -19,6 +19,8 @@ pytestmark = pytest.mark.django_db
 
 
 DESCRIPTION = schemathesis.openapi.from_dict(reading.get_openapi_schema(path_prefix="/api/v1/"))
+# the client brings its own token: drawn ones are never sent, and cases that differ in nothing else ask the same again
+DESCRIPTION.config.generation.update(with_security_parameters=False)
 OPERATIONS = {operation.ok().label: operation.ok() for operation in DESCRIPTION.get_all_operations()}
 MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
 
@@ -39,7 +41,7 @@ def cases(label, mode):
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 @pytest.mark.parametrize("label", OPERATIONS)
-@settings(max_examples=25, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_the_api_never_fails(api, label, mode, data):
     case = data.draw(cases(label, mode))

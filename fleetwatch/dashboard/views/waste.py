@@ -48,8 +48,8 @@ def waste(request: HttpRequest) -> HttpResponse:
     # `group_by` is what the API calls it
     group_by = request.GET.get("group") or request.GET.get("group_by", "team")
     group_by = group_by if group_by in GROUPS else "team"
-    seen = None if group_by == "cause" else costs.look(period.interval, group_by)
-    lines, rest, totals = _lines(seen, period.interval)
+    seen = None if group_by == "cause" else costs.look(period.interval, group_by, "node")
+    lines, rest, totals = _lines(seen, group_by, period.interval)
     way = request.GET.get("free", OWN_LINE)
     way = way if way in SPREAD and group_by in PAYERS else OWN_LINE
     context = {
@@ -67,19 +67,21 @@ def waste(request: HttpRequest) -> HttpResponse:
         "totals": totals,
         "progress": progress(period.interval, now=period.now) if group_by == "cause" else None,
         "energy": energy(
-            period.interval, scope=Scope(states=IDLE_OR_STALLED), by_node=None if seen is None else seen.by_node(IDLE_OR_STALLED)
+            period.interval,
+            scope=Scope(states=IDLE_OR_STALLED),
+            by_node=None if seen is None else seen.within(IDLE_OR_STALLED).by("node"),
         ),
         "csv_url": f"{reverse('waste_csv')}?{period.timeframe.query}&group={group_by}" if group_by in CSV_GROUPS else "",
     }
     return render(request, "dashboard/waste.html", period.context("waste", **context))
 
 
-def _lines(seen: Look | None, interval: Interval) -> tuple[list[Group], Rest, Totals]:
+def _lines(seen: Look | None, group_by: str, interval: Interval) -> tuple[list[Group], Rest, Totals]:
     """All lines, of jobs the first; those that the page leaves off; and the total of everything. Nothing seen: by cause."""
-    if seen is not None and seen.group_by == "job":
-        jobs = seen.ranked(MAX_LINES)
+    if seen is not None and group_by == "job":
+        jobs = seen.ranked(group_by, MAX_LINES)
         return jobs.groups, jobs.after, jobs.totals
-    found = waste_by_cause(interval) if seen is None else seen.breakdown()
+    found = waste_by_cause(interval) if seen is None else seen.breakdown(group_by)
     left = found.lines[MAX_LINES:]
     return found.lines, Rest(len(left), together([line.totals for line in left])), found.totals
 
