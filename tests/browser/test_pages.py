@@ -3,12 +3,14 @@
 And what only a browser can show: the keys, the theme switch, the copy button.
 """
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import Browser, Page
 
+from fleetwatch.costs.models import Rate
 from tests.dashboard import factories, fleet
+from tests.reports import factories as reports
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -74,9 +76,13 @@ class Watched:
 
 @pytest.fixture
 def site(settings, static_root, live_server, db):
-    """The address of a server with a fleet in it, and somebody who can log in."""
+    """The address of a server with a fleet in it, statements with figures wider than a narrow page, and somebody who can log in."""
     factories.user()
-    fleet.make(nodes=3, gpus=4, hours=48, now=datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
+    now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    fleet.make(nodes=3, gpus=4, hours=48, now=now)
+    Rate.objects.update(price_per_gpu_hour=2_490_000)
+    reports.computed(f"{now - timedelta(hours=48):%Y-%m}", now=now)
+    Rate.objects.update(price_per_gpu_hour="2.49")
     return live_server.url
 
 
@@ -115,7 +121,7 @@ def test_every_page_is_clean(browser: Browser, site, scheme, size):
     watched = Watched(context.new_page())
     log_in(watched.page, site)
 
-    for address in PAGES.values():
+    for address in (*PAGES.values(), f"/reports/{reports.newest('nlp-research').pk}/print"):
         watched.page.goto(f"{site}{address}")
         wait_for_charts(watched.page)
         scrolled = watched.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
