@@ -37,6 +37,7 @@ PATTERN = (
     ("A100", "train"),
 )
 FAULTY_NODE, FAULTY_GPU = 5, 3
+RECURRING_NODE = 6
 # The simulated scheduler numbers the jobs of 128 nodes apart (agent.sources.simulated.schedule.NODES): a larger fleet has several.
 NODES_PER_CLUSTER = 120
 
@@ -52,4 +53,6 @@ def _node(number: int) -> DemoNode:
     spec = f"{GPUS_PER_NODE}x{model},seed={number + 1},mix={mix},cluster={cluster},outages=yes,queue=yes"
     if number == FAULTY_NODE:
         spec += f",faulty={FAULTY_GPU}"
+    if number == RECURRING_NODE:
+        spec += ",recurring=yes"
     return DemoNode(f"{model.lower()}-{number + 1:02d}", spec, {"pool": mix, "rack": f"r{number // 4 + 1}"})

@@ -8,6 +8,7 @@ from agent.reading import SourceError
 from agent.sources.simulated import Simulated, parse_spec
 from agent.sources.simulated.archetypes import ARCHETYPES, BY_NAME
 from agent.sources.simulated.faults import ecc_errors, events_between, faults_between
+from agent.sources.simulated.recurring import mendings_between
 from agent.sources.simulated.schedule import jobs_between, outages_between
 from agent.sources.simulated.signal import Signal, filled, progress, shares
 from agent.sources.simulated.teams import MIXES, TEAMS
@@ -46,6 +47,7 @@ def test_a_specification_names_count_model_seed_and_mix():
         ("8xH100,mix=play", "known: train, research, serve, mixed"),
         ("2xH100,faulty=2", "no GPU 2"),
         ("2xH100,outages=2", "outages must be yes or no"),
+        ("4xH100,recurring=yes", "needs more than 4 GPUs"),
     ],
 )
 def test_a_wrong_specification_says_what_is_wrong(text, sentence):
@@ -81,6 +83,34 @@ def test_nodes_of_other_seeds_have_other_jobs():
     keys = [{job.key for job in _jobs(f"8xH100,seed={seed}")} for seed in range(1, 11)]
 
     assert len(set.union(*keys)) == sum(map(len, keys))
+
+
+def test_what_recurs_has_the_last_gpus_to_itself_and_keys_of_its_own():
+    jobs = _jobs("8xH100,seed=7,mix=mixed,recurring=yes")
+    recurring = [job for job in jobs if set(job.gpus) & {4, 5, 6, 7}]
+
+    assert {job.name.rpartition("-")[0] for job in recurring} == {"tiles-refresh", "reward-refresh"}
+    assert {job.gpus for job in recurring} == {(4, 5), (6, 7)}
+    assert len({job.key for job in jobs}) == len(jobs)
+    for first, second in itertools.pairwise(job for job in recurring if 4 in job.gpus):
+        assert first.end_ms < second.start_ms
+
+
+def test_a_recurring_job_wastes_until_it_is_mended_then_runs_shorter_and_wastes_again():
+    mending = mendings_between(NOW, NOW + 10 * DAY_MS)[0]
+    runs = [job for job in _jobs("8xH100,recurring=yes", start_ms=NOW - 10 * DAY_MS, end_ms=NOW + 20 * DAY_MS) if job.name == mending.name]
+    before = [job for job in runs if job.start_ms < mending.at_ms]
+    after = [job for job in runs if job.start_ms >= mending.at_ms]
+
+    assert {job.archetype.truth for job in before} == {"data_starved"}
+    assert [job.archetype.truth for job in after] == ["healthy"] * 15 + ["data_starved"] * 6
+    assert max(job.end_ms - job.start_ms for job in after[:15]) < min(job.end_ms - job.start_ms for job in before)
+
+
+def test_at_any_day_some_series_is_mended_for_a_day_and_not_worse_again_for_one():
+    for today in range(NOW // DAY_MS, NOW // DAY_MS + 20):
+        latest = mendings_between((today - 6) * DAY_MS, today * DAY_MS)
+        assert [mending for mending in latest if (today - 5) * DAY_MS <= mending.at_ms <= (today - 1) * DAY_MS] != []
 
 
 def test_a_lost_gpu_ends_its_job_and_none_starts_on_it():

@@ -2,7 +2,7 @@
 
 Time is cut into slots of two days (each node at its own hour); a slot's jobs are drawn
 from the node's seed and the slot's number, so a restart continues the same story and
-history can be told backwards.
+history can be told backwards. What recurs has GPUs of its own and is drawn by day.
 """
 
 import random
@@ -13,6 +13,7 @@ from typing import List, Optional, Tuple
 from agent.sources.simulated.archetype import Archetype
 from agent.sources.simulated.archetypes import BY_NAME
 from agent.sources.simulated.faults import HOUR_MS, faults_between
+from agent.sources.simulated.recurring import GPUS, GPUS_EACH, Run, runs_of_day
 from agent.sources.simulated.spec import Spec
 from agent.sources.simulated.teams import MIXES, TEAMS, Mix, Team
 
@@ -68,7 +69,9 @@ def jobs_between(spec: Spec, start_ms: int, end_ms: int) -> List[SimulatedJob]:
     """The jobs that overlap [start_ms, end_ms), by start; also what a job left behind (not allocated)."""
     offset = _slot_offset(spec)
     slots = range((start_ms + offset) // SLOT_MS, (end_ms - 1 + offset) // SLOT_MS + 1)
-    jobs = [job for slot in slots for job in _slot(spec, slot) if job.start_ms < end_ms and job.end_ms > start_ms]
+    days = range(start_ms // DAY_MS, (end_ms - 1) // DAY_MS + 1) if spec.recurring else ()
+    drawn = (*(_slot(spec, slot) for slot in slots), *(_day(spec, day) for day in days))
+    jobs = [job for several in drawn for job in several if job.start_ms < end_ms and job.end_ms > start_ms]
     return sorted(jobs, key=lambda job: (job.start_ms, job.number))
 
 
@@ -82,11 +85,40 @@ def _slot(spec: Spec, slot: int) -> Tuple[SimulatedJob, ...]:
     start_ms = slot * SLOT_MS - _slot_offset(spec)
     rng = random.Random("%d/%d" % (spec.seed, slot))
     mix = MIXES[spec.mix]
-    number = ((slot - FIRST_SLOT) * NODES + spec.seed % NODES) * JOBS_PER_SLOT
+    number = _first_number(spec, slot)
     jobs: List[SimulatedJob] = []
-    for lane in _lanes(rng, mix, spec.count):
+    for lane in _lanes(rng, mix, spec.count - GPUS * spec.recurring):
         jobs.extend(_lane(rng, spec, lane, start_ms=start_ms, first_number=number + len(jobs)))
-    faults = faults_between(spec, start_ms, start_ms + SLOT_MS)
+    return _alive(spec, jobs, start_ms, start_ms + SLOT_MS)
+
+
+def _first_number(spec: Spec, slot: int) -> int:
+    return ((slot - FIRST_SLOT) * NODES + spec.seed % NODES) * JOBS_PER_SLOT
+
+
+@lru_cache(maxsize=64)
+def _day(spec: Spec, day: int) -> Tuple[SimulatedJob, ...]:
+    """The recurring jobs of one UTC day, on the node's last GPUs; their numbers are the last of a slot's."""
+    runs = runs_of_day(spec.seed, day)
+    slot, place = divmod(day, SLOT_MS // DAY_MS)
+    number = _first_number(spec, slot) + JOBS_PER_SLOT - (place + 1) * len(runs)
+    jobs = [_recurring(spec, run, number + index) for index, run in enumerate(runs)]
+    return _alive(spec, jobs, day * DAY_MS, (day + 1) * DAY_MS)
+
+
+def _recurring(spec: Spec, run: Run, number: int) -> SimulatedJob:
+    """The run as a job; all runs of a name that waste, and all that are mended, draw the same numbers: it is the same program."""
+    first = spec.count - GPUS + run.place * GPUS_EACH
+    gpus, seed = tuple(range(first, first + GPUS_EACH)), "%d/%s/%s" % (spec.seed, run.name, run.archetype)
+    series = run.series
+    return SimulatedJob(
+        number, spec.cluster, run.name, series.user, series.account, BY_NAME[run.archetype], gpus, run.start_ms, run.end_ms, seed
+    )
+
+
+def _alive(spec: Spec, jobs: List[SimulatedJob], start_ms: int, end_ms: int) -> Tuple[SimulatedJob, ...]:
+    """The jobs of that time as far as their GPUs live; what is too short then is no job."""
+    faults = faults_between(spec, start_ms, end_ms)
     cut = (_cut(job, faults, spec.faulty) for job in jobs)
     return tuple(job for job in cut if job.end_ms - job.start_ms >= SHORTEST_MS)
 

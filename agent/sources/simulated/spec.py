@@ -5,10 +5,11 @@ from typing import Dict, Optional, Tuple
 
 from agent.errors import BadArgumentError
 from agent.sources.simulated.hardware import HARDWARE
+from agent.sources.simulated.recurring import GPUS as RECURRING_GPUS
 from agent.sources.simulated.teams import MIXES
 
-OPTIONS = ("seed", "mix", "cluster", "faulty", "outages", "queue")
-SWITCHES = ("outages", "queue")
+OPTIONS = ("seed", "mix", "cluster", "faulty", "outages", "queue", "recurring")
+SWITCHES = ("outages", "queue", "recurring")
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Spec:
     outages: bool = False  # on some days the agent reads nothing for a while
     queue: bool = False  # on some days jobs wait while GPUs are free
     faulty: Optional[int] = None  # this GPU falls off the bus for 40 h of each 9 days
+    recurring: bool = False  # the last GPUs are kept for jobs that run again and again
 
 
 def parse_spec(text: str) -> Spec:
@@ -46,6 +48,9 @@ def parse_spec(text: str) -> Spec:
     for name in SWITCHES:
         if values.get(name, "no") not in ("yes", "no"):
             raise BadArgumentError("simulated:%s: %s must be yes or no, not %r" % (text, name, values[name]))
+    is_recurring = values.get("recurring") == "yes"
+    if is_recurring and int(count) <= RECURRING_GPUS:
+        raise BadArgumentError("simulated:%s: recurring=yes needs more than %d GPUs" % (text, RECURRING_GPUS))
     return Spec(
         int(count),
         model.upper(),
@@ -55,6 +60,7 @@ def parse_spec(text: str) -> Spec:
         values.get("outages") == "yes",
         values.get("queue") == "yes",
         faulty,
+        is_recurring,
     )
 
 

@@ -1,15 +1,19 @@
 """`manage.py demo_history`: tells what the simulated fleet did before now; safe to run again."""
 
+import time
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from fleetwatch.demo import fleet
-from fleetwatch.demo.services import tell, untold
+from fleetwatch.demo import fleet, mended
+from fleetwatch.demo.services import Chapter, tell, untold
 from fleetwatch.operations.services import record_run
+
+LOOKS_EVERY_S, LOOKS = 5.0, 360  # for the worker to diagnose what was told; on a slow machine minutes
 
 
 class Command(BaseCommand):
@@ -21,22 +25,37 @@ class Command(BaseCommand):
         parser.add_argument("--days", type=int, default=fleet.DAYS, help="how far back (default %(default)s)")
         parser.add_argument("--gpus", type=int, default=fleet.GPUS, help="simulated GPUs, eight to a node (default %(default)s)")
         parser.add_argument("--until", help="where live agents take over, ISO 8601 (default now)")
+        parser.add_argument("--fixes", action="store_true", help="wait until it is diagnosed, then tell and measure what owners mended")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not 1 <= options["days"] <= 90 or not 1 <= options["gpus"] <= 1024:
             raise CommandError("--days is 1 to 90, --gpus is 1 to 1024")
         until = _moment(options["until"]) if options["until"] else timezone.now()
         chapters = untold(gpus=options["gpus"], days=options["days"], until=until)
-        if not chapters:
-            self.stdout.write("history is complete")
-            return
+        if chapters:
+            self._tell(chapters)
+        self._say("history is complete")
+        if options["fixes"]:
+            self._tell_fixes(options["days"])
+
+    def _tell(self, chapters: Sequence[Chapter]) -> None:
         with record_run("demo.history") as did:
             did.update(windows=0, batches=len(chapters))
             for told in tell(chapters, clock=timezone.now):
                 did["windows"] += told.windows
-                self.stdout.write(f"history day={told.day} windows={told.windows}")
-                self.stdout.flush()
-        self.stdout.write("history is complete")
+                self._say(f"history day={told.day} windows={told.windows}")
+
+    def _tell_fixes(self, days: int) -> None:
+        for _ in range(LOOKS):
+            if mended.is_diagnosed(timezone.now(), days=days):
+                self._say(f"fixes told={mended.tell(timezone.now(), days=days)}")
+                return
+            time.sleep(LOOKS_EVERY_S)
+        self._say("fixes are not told: the history is not diagnosed yet")
+
+    def _say(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()
 
 
 def _moment(text: str) -> datetime:

@@ -110,7 +110,7 @@ class Up:
         for spec in self._agents(children, facts["agents"]):
             self.supervisor.start(spec)
         if self.is_demo:
-            self.supervisor.start(plan.manage(children, "history", "demo_history"))
+            self.supervisor.start(plan.manage(children, "history", "demo_history", "--fixes"))
         self._wait_until_ready()
         if not self.supervisor.is_stopping:
             self._welcome(facts)
