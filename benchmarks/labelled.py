@@ -92,6 +92,7 @@ def lanes_of(case: Case) -> Lanes:
         idle_w=np.full(len(rows), np.nan if idle_w is None else idle_w),
         limit_w=np.full(len(rows), np.nan if limit_w is None else limit_w),
         memory_bytes=np.full(len(rows), memory),
+        sevenths=np.full(len(rows), 7),
         start_ms=case.start_ms,
         held=np.ones((len(rows), count), dtype=bool),
         shared=np.full((len(rows), count), len(jobs) > 1),

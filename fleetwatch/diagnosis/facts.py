@@ -28,14 +28,15 @@ SERVING = re.compile(
     r"\b(vllm|triton(server)?|text-generation|tgi|ray[- ]?serve|sglang|tensorrt-llm|kserve|inferenceservice|ollama)\b", re.I
 )
 
-# Of an instance's power and price nothing is known.
+# Of an instance's power and price nothing is known; how many sevenths of the compute it has its profile says: 3g.40gb, 1c.3g.40gb.
 _GPUS = """
 SELECT
     gpu.id,
     CASE WHEN gpu.parent_id IS NULL THEN model.idle_w END,
     CASE WHEN gpu.parent_id IS NULL THEN COALESCE(gpu.power_limit_w, model.limit_w) END,
     gpu.memory_total_bytes,
-    CASE WHEN gpu.parent_id IS NULL THEN gpu.model_id END
+    CASE WHEN gpu.parent_id IS NULL THEN gpu.model_id END,
+    CASE WHEN gpu.parent_id IS NULL THEN 7 ELSE substring(gpu.mig_profile FROM '([1-7])g[.]')::int END
 FROM inventory_gpu AS gpu
 LEFT JOIN inventory_gpumodel AS model ON model.id = gpu.model_id
 WHERE gpu.id = ANY(%s)
@@ -47,25 +48,29 @@ _PROCESSES = "SELECT DISTINCT job_id, name FROM jobs_gpuprocess WHERE job_id = A
 
 @dataclass(frozen=True, slots=True)
 class GPUs:
-    """One row per GPU, ascending by id: bare idle watts, limit in watts, bytes of memory; NaN = not known. `model_id` 0: none."""
+    """One row per GPU, ascending by id: bare idle watts, limit in watts, bytes of memory; NaN = not known. `model_id` 0: none.
+
+    `sevenths`: as Lanes has them.
+    """
 
     ids: Ints
     idle_w: Floats
     limit_w: Floats
     memory_bytes: Floats
     model_id: Ints
+    sevenths: Ints
 
     def at(self, gpu_id: Ints) -> "GPUs":
         """A row for each of these ids, which are all there."""
         row = np.searchsorted(self.ids, gpu_id)
-        return GPUs(gpu_id, self.idle_w[row], self.limit_w[row], self.memory_bytes[row], self.model_id[row])
+        return GPUs(gpu_id, self.idle_w[row], self.limit_w[row], self.memory_bytes[row], self.model_id[row], self.sevenths[row])
 
 
 def gpus(gpu_ids: Ints) -> GPUs:
     """Those of these ids that there are."""
-    told = np.array(fetched(_GPUS, [np.unique(gpu_ids)]), dtype=np.float64).reshape(-1, 5)  # makes None NaN
-    ids, idle_w, limit_w, memory_bytes, model_id = told.T
-    return GPUs(ids.astype(np.int64), idle_w, limit_w, memory_bytes, np.nan_to_num(model_id).astype(np.int64))
+    told = np.array(fetched(_GPUS, [np.unique(gpu_ids)]), dtype=np.float64).reshape(-1, 6)  # makes None NaN
+    ids, idle_w, limit_w, memory_bytes, model_id, sevenths = told.T
+    return GPUs(ids.astype(np.int64), idle_w, limit_w, memory_bytes, *(np.nan_to_num(one).astype(np.int64) for one in (model_id, sevenths)))
 
 
 def cheaper(found: GPUs, at: datetime) -> tuple[Offers, ...]:

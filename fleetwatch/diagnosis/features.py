@@ -84,6 +84,7 @@ class Lanes:
     are NaN where not known. `age` counts cells since the job's start, of which the first `warm_up` are no work yet.
     `failures`: how many short runs of its name failed about when the row's job did; 0 where it was not one of them.
     `cheaper`: GPU models that cost less, by what they hold (bytes) and their price as a share of this GPU's.
+    `sevenths`: of its physical GPU's compute that the GPU has: 7 = all of it, less of a MIG instance, 0 = not known.
     Where a GPU is `shared`, another job holds it in that cell too: its figures are of what they do together.
     """
 
@@ -94,6 +95,7 @@ class Lanes:
     idle_w: Floats
     limit_w: Floats
     memory_bytes: Floats
+    sevenths: Ints
     start_ms: int
     held: Mask
     shared: Mask

@@ -207,6 +207,7 @@ def lanes(found: Mapping[int, Held], start_ms: int, end_ms: int, hours: Mapping[
         idle_w=gpus.idle_w,
         limit_w=gpus.limit_w,
         memory_bytes=gpus.memory_bytes,
+        sevenths=gpus.sevenths,
         start_ms=start_ms,
         held=total > 0,
         shared=shared(gpu_id, total > 0),

@@ -77,6 +77,7 @@ def _taken(lanes: Lanes, rows: Ints, columns: Ints) -> Lanes:
         idle_w=lanes.idle_w[rows],
         limit_w=lanes.limit_w[rows],
         memory_bytes=lanes.memory_bytes[rows],
+        sevenths=lanes.sevenths[rows],
         held=taken(lanes.held),
         shared=taken(lanes.shared),
         age=taken(lanes.age),

@@ -22,6 +22,7 @@ def lanes(
     warm_up=2,
     failures=0,
     cheaper=(),
+    sevenths=7,
     **figures,
 ) -> Lanes:
     """Lanes of jobs (default one) from rows of figures; what is not given was not read, all of it was seen."""
@@ -39,6 +40,7 @@ def lanes(
         idle_w=np.full(count, 100.0),
         limit_w=np.full(count, 700.0),
         memory_bytes=np.full(count, 80.0),
+        sevenths=np.full(count, sevenths),
         start_ms=0,
         held=is_held,
         shared=np.zeros(shape, dtype=bool) if gpus is None else features.shared(np.array(gpus), is_held),

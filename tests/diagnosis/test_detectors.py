@@ -355,6 +355,27 @@ def test_the_price_of_a_smaller_gpu_is_taken_where_it_is_known_and_its_memory_su
     assert shares(18.5, cheaper=((24.0, 0.25),)) == shares(18.5)  # no such GPU: the slice's share
 
 
+@pytest.mark.parametrize(
+    ("sevenths", "peak", "low", "high"),
+    [
+        (7, 0.09, 3 / 7, 6 / 7),  # of a whole GPU 1g: an eighth of the memory, a seventh of the price
+        (7, 0.20, 2 / 7, 4 / 7),  # 3g: 0.26 is more than a quarter
+        (4, 0.19, 3 / 8, 3 / 4),  # of 4g with half of the memory 1g: 0.247 of it is within a quarter
+        (3, 0.19, 1 / 3, 2 / 3),
+        (3, 0.20, 1 / 6, 1 / 3),  # 2g
+        (2, 0.20, 1 / 4, 1 / 2),
+        (1, 0.01, 0.0, 0.0),  # there is no smaller one
+        (0, 0.01, 0.0, 0.0),  # of which slice it is nobody said
+    ],
+)
+def test_of_an_instance_only_a_smaller_slice_saves_and_only_by_what_it_is_smaller(sevenths, peak, low, high):
+    known = lanes(util_mean=[0.1], memory_used_bytes_max=[80 * peak], sevenths=sevenths)
+
+    told = oversized_gpu.DETECTOR.find(Features(known, 1))
+
+    assert (told.low[0, 0], told.high[0, 0]) == (pytest.approx(low), pytest.approx(high))
+
+
 def test_double_precision_is_left_alone():
     assert RULES["no_tensor_cores"].finds(fp64=0.19)
     assert not RULES["no_tensor_cores"].finds(fp64=0.20)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fleetwatch.diagnosis.features import Features, Floats, Offers
+from fleetwatch.diagnosis.features import Features, Floats, Ints, Offers
 from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, all_met, at_least, below, found
 
 ONE_HOUR = 12  # cells
@@ -12,22 +12,35 @@ UTIL = 0.30
 USED = 0.02  # below it is idle, which has its own causes
 MEMORY = 0.25  # of the GPU's, at its peak
 HEADROOM = 1.3
-# Shares of the GPU's memory and of its compute that a MIG slice has, smallest first (NVIDIA's MIG user guide: 1g, 2g, 3g):
-# a slice costs what it has of the compute. A smaller GPU may cost less or more.
-SLICES = ((1 / 8, 1 / 7), (2 / 8, 2 / 7), (4 / 8, 3 / 7))
+# Eighths of a GPU's memory that a MIG slice has, by its sevenths of the compute (NVIDIA's MIG user guide: 1g, 2g, 3g, 4g; 7g is all
+# of it): a slice costs what it has of the compute. A smaller GPU may cost less or more.
+EIGHTHS = {1: 1, 2: 2, 3: 4, 4: 4, 7: 8}
+OFFERED = (1, 2, 3)  # 4g has no more memory than 3g
 
 
 def find(f: Features) -> Found:
     """What is left of the price: beside the cheapest smaller GPU whose price is known, else beside the smallest slice.
 
     Either has HEADROOM times the peak of memory. A slice saves only what others use of the rest: at least half of it.
+    Of an instance a slice is a smaller one; where there is none, nothing could be saved.
     """
     signs = (below(f, "util", UTIL), at_least(f, "util", USED), below(f, "mem_max", MEMORY))
     need = HEADROOM * f["mem_max"]
-    spared = 1.0 - np.select([need <= memory for memory, _ in SLICES], [compute for _, compute in SLICES], default=1.0)
+    spared = 1.0 - _slice(f.lanes.sevenths, need)
     priced = 1.0 - _cheapest(f.lanes.cheaper, HEADROOM * f["memory_max"])
     low, high = (np.where(np.isnan(priced), beside, priced) for beside in (0.5 * spared, spared))
     return found(all_met(signs), confidence=MEDIUM, low=low, high=high, signs=signs)
+
+
+def _slice(sevenths: Ints, need: Floats) -> Floats:
+    """The part of the GPU's compute that the smallest slice of it has whose memory is that part of the GPU's; 1 where there is none."""
+    found = np.ones(need.shape)
+    for own, memory in EIGHTHS.items():
+        slices = [one for one in OFFERED if one < own]
+        rows = sevenths == own
+        fits = [need[rows] <= EIGHTHS[one] / memory for one in slices]
+        found[rows] = np.select(fits, [one / own for one in slices], default=1.0) if slices else 1.0
+    return found
 
 
 def _cheapest(offers: Sequence[Offers], need_bytes: Floats) -> Floats:
