@@ -7,10 +7,9 @@ from typing import Any
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import can_administer
 from fleetwatch.dashboard.period import Period
-from fleetwatch.diagnosis import advice, evidence, places, selectors
+from fleetwatch.diagnosis import advice, deciding, evidence, places, selectors
 from fleetwatch.diagnosis.caused import Saving, total
 from fleetwatch.diagnosis.causes import BY_CODE, Cause
 from fleetwatch.diagnosis.listed import Line
@@ -78,7 +77,7 @@ def context(request: HttpRequest, found: Finding, period: Period) -> dict[str, A
         "others": [row(other) for other in others if other.finding.pk != found.pk],
         "precision": selectors.precision().get(found.cause),
         "history": selectors.history(found),
-        "people": User.objects.filter(is_active=True).order_by("username")[:MAX_CHOICES],
+        "people": deciding.candidates(found)[:MAX_CHOICES],
         "is_admin": can_administer(request.user),
         "sent": request.POST,
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import can_administer
@@ -102,6 +103,13 @@ def _note(decision: Decision) -> str:
         return decision.note.strip()
     to = f"to {decision.assignee.get_username()}" if decision.assignee else "to nobody"
     return f"{to}: {decision.note.strip()}"[:MAX_NOTE] if decision.note.strip() else to
+
+
+def candidates(finding: Finding | None = None) -> QuerySet[User]:
+    """Active users by name, and with them who still has that finding (None: any finding) though deactivated since."""
+    given = Finding.objects.filter(assignee=OuterRef("pk"))
+    theirs = given if finding is None else given.filter(pk=finding.pk)
+    return User.objects.filter(Q(is_active=True) | Exists(theirs)).order_by("username")
 
 
 def assignee(name: str) -> User | None:

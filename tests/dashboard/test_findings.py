@@ -152,6 +152,19 @@ def test_users_are_assigned_by_name(admin, found):
     assert Finding.objects.get().assignee == User.objects.get(username="ann")
 
 
+def test_who_was_deactivated_can_be_chosen_while_findings_are_theirs(admin, found):
+    gone = User.objects.create(username="gone", is_active=False)
+    User.objects.create(username="long gone", is_active=False)
+    Finding.objects.update(assignee=gone)
+
+    inbox = admin.get("/findings?assignee=gone").content.decode()
+
+    assert 'value="gone" selected>gone (deactivated)' in inbox
+    assert "given to gone" in inbox
+    assert "long gone" not in inbox
+    assert 'value="gone" selected>gone (deactivated)' in admin.get(f"/findings/{found.pk}").content.decode()
+
+
 def test_a_machine_is_told_apart_from_jobs_and_its_dollars_are_capacity(admin, found):
     capacity("gpu_fault", on=gpu(1))
     broken = place("gpu_fault", node=gpu(1).node)
