@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from fleetwatch.accounts.models import User
+from fleetwatch.accounts.models import Team, User
 from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
@@ -196,6 +196,7 @@ def test_a_queues_finding_says_what_jobs_could_have_used_and_is_decided_like_any
 
 
 def test_a_teams_inbox_has_no_machines(admin, found):
+    Team.objects.create(slug="nlp")
     capacity("gpu_fault")
     place("gpu_fault", node=gpu().node)
 

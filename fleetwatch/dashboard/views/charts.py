@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET
 from fleetwatch.dashboard import charts, grid
 from fleetwatch.dashboard.period import read_period
 
+FORMS = ("json", "csv", "table")
 # a cell that starts like a formula is one for a spreadsheet
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -24,6 +25,8 @@ def chart(request: HttpRequest, name: str) -> HttpResponse:
     except charts.NoSuchChartError as error:
         raise Http404(str(error)) from error
     form = request.GET.get("as", "json")
+    if form not in FORMS:
+        raise Http404(f"as={form}")
     if form == "csv":
         return _csv(found, name)
     if form == "table":

@@ -12,6 +12,7 @@ from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.priced import priced
 from fleetwatch.costs.totals import UNALLOCATED, Scope
 from fleetwatch.dashboard import selectors
+from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.decided import by_rule
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.selectors import Owner
@@ -68,8 +69,7 @@ def _owners(told: costs.Traced, interval: Interval) -> dict[str, Owner]:
 
 
 def _state(request: HttpRequest) -> str | None:
-    state = request.GET.get("state")
-    return state if state in STATES else None
+    return chosen(request, "state", STATES) or None
 
 
 def _earlier(request: HttpRequest, period: Interval, shown: Interval) -> str:

@@ -21,6 +21,7 @@ from fleetwatch.costs.totals import EVERYTHING, Scope
 from fleetwatch.dashboard import pages, words
 from fleetwatch.dashboard import places as place_pages
 from fleetwatch.dashboard import selectors as rows
+from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis import advice, deciding, demand, evidence, fixes, places, recurring, rules_in_words, selectors
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, Cause, of_kind, title
@@ -68,14 +69,17 @@ def findings(request: HttpRequest) -> HttpResponse:
     if not rows.has_data():
         return redirect("welcome")
     period, asked = read_period(request), request.GET
-    status = asked.get("status", "open")
-    status = status if status in STATUSES else "open"
-    scope = Scope(team=asked.get("team") or None, user=asked.get("user") or None)
-    every = selectors.findings(period.interval, now=period.now, scope=scope, cause=asked.get("cause") or None)
+    status = chosen(request, "status", STATUSES, default="open")
+    code = chosen(request, "cause", (*BY_CODE, *UNFIT)) or None
+    teams, people = list(Team.objects.order_by("slug")), list(deciding.candidates())
+    team = chosen(request, "team", [team.slug for team in teams]) or None
+    assignee = chosen(request, "assignee", [person.username for person in people])
+    scope = Scope(team=team, user=asked.get("user") or None)
+    every = selectors.findings(period.interval, now=period.now, scope=scope, cause=code)
     # machines and the queue are nobody's team
-    of_places = [] if scope != EVERYTHING else places.findings(period.interval, now=period.now, cause=asked.get("cause") or None)
-    if asked.get("assignee"):
-        every, of_places = every.assigned(asked["assignee"]), places.assigned(of_places, asked["assignee"])
+    of_places = [] if scope != EVERYTHING else places.findings(period.interval, now=period.now, cause=code)
+    if assignee:
+        every, of_places = every.assigned(assignee), places.assigned(of_places, assignee)
     place_lines = [line for line in of_places if status in ("all", line.status)]
     page = pages.page_of(every if status == "all" else every.of_status(status), after=asked.get("after", ""), size=PAGE_SIZE)
     shown = selectors.with_jobs(page.rows, before=period.interval.end)
@@ -97,9 +101,9 @@ def findings(request: HttpRequest) -> HttpResponse:
         "fixes": [(one, title(one.fix.cause)) for one in fixed[:TOP_FIXES]],
         "counts": every.counts() + Counter(line.status for line in of_places),
         "causes": [cause for cause in CATALOGUE if cause.code not in UNFIT],
-        "teams": Team.objects.order_by("slug")[:MAX_CHOICES],
-        "people": deciding.candidates()[:MAX_CHOICES],
-        "filters": {key: asked.get(key, "") for key in ("cause", "team", "user", "assignee")},
+        "teams": teams[:MAX_CHOICES],
+        "people": people[:MAX_CHOICES],
+        "filters": {"cause": code, "team": team, "user": asked.get("user", ""), "assignee": assignee},
         "is_admin": can_administer(request.user),
         "has_examples": any(row.caused.has_example_rates for row in (*shown, *place_lines)),
     }

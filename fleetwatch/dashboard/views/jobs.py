@@ -16,6 +16,7 @@ from fleetwatch.costs.selectors import Group, Scope
 from fleetwatch.costs.sites import energy
 from fleetwatch.costs.totals import nothing
 from fleetwatch.dashboard import pages, selectors
+from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.lines import GPULine
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis import selectors as diagnosis
@@ -45,8 +46,7 @@ class JobLine:
 @login_required
 def jobs(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
-    sort = request.GET.get("sort", "waste")
-    sort = sort if sort in SORTS else "waste"
+    sort = chosen(request, "sort", SORTS, default="waste")
     scope, text, place = _scope(request.GET), request.GET.get("q", "").strip(), pages.read_place(request.GET.get("after", ""))
     among = selectors.named_jobs(text) if text else None
     page = costs.ranked(period.interval, "job", scope=scope, sort=sort, start=place or 0, size=PAGE_SIZE, among=among)

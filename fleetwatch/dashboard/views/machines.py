@@ -14,6 +14,7 @@ from fleetwatch.costs.sites import energy_of_node
 from fleetwatch.costs.totals import nothing
 from fleetwatch.dashboard import agents, install, maps, selectors, words
 from fleetwatch.dashboard.charts import METRICS
+from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.lines import GPULine
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.places import row
@@ -52,11 +53,10 @@ def fleet(request: HttpRequest) -> HttpResponse:
     if not selectors.has_data():
         return redirect("welcome")
     period = read_period(request, default="24h")
-    metric = request.GET.get("metric", "state")
     by_node = {group.key: group.totals for group in costs.totals_by(period.interval, "node")}
     lines = [NodeLine(machine, by_node.get(machine.node.name, nothing())) for machine in selectors.machines()]
     gpu_count = sum(line.machine.gpu_count for line in lines)
-    shown = maps.METRICS.get(metric, maps.METRICS["state"])
+    shown = maps.METRICS[chosen(request, "metric", maps.METRICS, default="state")]
     context = {
         "state_names": words.NAMES,
         "metrics": maps.METRICS.values(),

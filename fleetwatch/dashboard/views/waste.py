@@ -14,6 +14,7 @@ from fleetwatch.costs.selectors import Group, Look, Scope, Totals
 from fleetwatch.costs.sites import energy
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL, with_free
 from fleetwatch.dashboard import selectors
+from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.sums import together
 from fleetwatch.diagnosis.places import progress
@@ -46,12 +47,10 @@ def waste(request: HttpRequest) -> HttpResponse:
         return redirect("welcome")
     period = read_period(request)
     # `group_by` is what the API calls it
-    group_by = request.GET.get("group") or request.GET.get("group_by", "team")
-    group_by = group_by if group_by in GROUPS else "team"
+    group_by = chosen(request, "group" if request.GET.get("group") else "group_by", GROUPS, default="team")
     seen = None if group_by == "cause" else costs.look(period.interval, group_by, "node")
     lines, rest, totals = _lines(seen, group_by, period.interval)
-    way = request.GET.get("free", OWN_LINE)
-    way = way if way in SPREAD and group_by in PAYERS else OWN_LINE
+    way = chosen(request, "free", SPREAD, default=OWN_LINE) if group_by in PAYERS else OWN_LINE
     context = {
         "groups": GROUPS.items(),
         "group_by": group_by,

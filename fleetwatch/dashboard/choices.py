@@ -1,0 +1,20 @@
+"""What an address chooses of a few things: by what a table is grouped, which status is listed."""
+
+from collections.abc import Collection
+
+from django.contrib import messages
+from django.http import HttpRequest
+
+TOLD = 25  # of the choices
+LONGEST = 60  # characters of what was asked for
+
+
+def chosen(request: HttpRequest, name: str, choices: Collection[str], *, default: str = "") -> str:
+    """What the address asks for by that name; one that is none of the choices is said on the page, and the default is shown."""
+    asked = request.GET.get(name) or default
+    if asked in choices or asked == default:
+        return asked
+    known = [*list(choices)[:TOLD], *(["…"] if len(choices) > TOLD else [])]
+    there = f"; there are {', '.join(known)}" if known else ""
+    messages.error(request, f"There is no `{name}` {asked[:LONGEST]!r}{there}.")
+    return default
