@@ -1,5 +1,6 @@
 """Findings of nodes and of a cluster's queue, from batches to rows: through the real door and the real ledger."""
 
+from datetime import timedelta
 from unittest.mock import Mock
 
 import numpy as np
@@ -13,6 +14,7 @@ from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.telemetry import frames
+from tests.diagnosis import told as factories
 from tests.diagnosis.told import rate
 from tests.ledger.fleet import BUSY, EMPTY, MINUTE, NOW, START, T0, Sender, a_job, held, hour, post
 
@@ -147,6 +149,56 @@ def test_a_machine_that_was_called_fixed_is_open_again_when_its_trouble_is_back(
         Finding.objects.filter(cause="throttled", decided_at=None).update(status="fixed", decided_at=hour(1))
 
     assert seen == ["open", "fixed", "open"]
+
+
+DAY = timedelta(days=1)
+DISMISSED_AT = hour(2)
+
+
+def a_dismissed(cause: str, *hours_before: int, high: float = 1) -> Finding:
+    """The node's finding of the first GPU's hours, dismissed at DISMISSED_AT."""
+    for hours in hours_before:
+        factories.capacity(cause, start=DISMISSED_AT - timedelta(hours=hours), high=high, low=high)
+    node = factories.gpu(0).node
+    return factories.place(cause, node=node, status="dismissed", decided_at=DISMISSED_AT)
+
+
+def status_after(finding: Finding, cause: str, *, on: int = 0, after: timedelta, high: float = 1) -> str:
+    """Of the finding, once that GPU had an hour of the cause so long after the decision."""
+    factories.capacity(cause, on=factories.gpu(on), start=DISMISSED_AT + after, high=high, low=high)
+    capacity.replace([(finding.node_id, T0)], throttled=(), now=NOW + 30 * DAY)
+    finding.refresh_from_db()
+    return finding.status
+
+
+@pytest.mark.parametrize("cause", ["gpu_fault", "no_telemetry"])
+@pytest.mark.parametrize(("after", "status"), [(0, "dismissed"), (24, "dismissed"), (25, "open"), (72, "open")])
+def test_what_was_dismissed_is_open_again_when_its_gpu_was_well_for_more_than_a_day(cause, after, status):
+    finding = a_dismissed(cause, 2, 1, 0)
+
+    assert status_after(finding, cause, after=timedelta(hours=after)) == status
+
+
+def test_a_fault_that_goes_on_for_days_stays_dismissed():
+    finding = a_dismissed("gpu_fault", 1)
+
+    for hours in range(48):
+        assert status_after(finding, "gpu_fault", after=timedelta(hours=hours)) == "dismissed"
+
+
+def test_the_fault_of_another_gpu_is_not_the_one_that_was_dismissed():
+    assert status_after(a_dismissed("gpu_fault", 1), "gpu_fault", on=1, after=timedelta(hours=1)) == "open"
+
+
+def test_a_gpu_that_was_let_count_errors_is_told_of_when_it_can_not_work():
+    finding = a_dismissed("gpu_fault", 2, 1, high=0)
+
+    assert status_after(finding, "gpu_fault", after=timedelta(hours=0), high=0) == "dismissed"
+    assert status_after(finding, "gpu_fault", after=timedelta(hours=1)) == "open"
+
+
+def test_how_a_machine_is_stays_dismissed():
+    assert status_after(a_dismissed("persistence_off", 1), "persistence_off", on=1, after=3 * DAY) == "dismissed"
 
 
 def test_a_lost_gpu_is_one_finding_of_its_node_that_names_the_job_and_saves_nothing_of_waste():
