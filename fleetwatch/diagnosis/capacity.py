@@ -14,7 +14,7 @@ from django.db import connection
 from fleetwatch.diagnosis.cells import CELL_MS, Floats
 from fleetwatch.diagnosis.features import Mask
 from fleetwatch.diagnosis.models import CapacityEntry
-from fleetwatch.diagnosis.subjects import OUTBREAKS, QUEUE, THROTTLED
+from fleetwatch.diagnosis.subjects import OF_CAPACITY, OF_NODES, OUTBREAKS, QUEUE
 from fleetwatch.diagnosis.waiting import waited
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Run
@@ -48,8 +48,9 @@ def replace(hours: NodeHours, *, throttled: Iterable[int], now: datetime) -> Non
             {
                 "node_ids": sorted(nodes.union(throttled)),
                 "clusters": sorted(clusters),
-                "throttled": [THROTTLED],
+                "of_nodes": [cause for cause in OF_NODES if cause in OF_CAPACITY],
                 "outbreaks": list(OUTBREAKS),
+                "queue": QUEUE,
                 "now_ms": to_ms(now),
             },
         )

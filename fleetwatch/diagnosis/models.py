@@ -11,7 +11,7 @@ from fleetwatch.ledger.models import HOURS
 class NodeCells(models.Model):
     """Five-minute figures of a node's GPUs in one clock hour (cells.py), packed; derived from windows, kept while hours change."""
 
-    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+")
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False)
     hour = models.DateTimeField()
     payload = models.BinaryField()
 
@@ -22,7 +22,7 @@ class NodeCells(models.Model):
 class DiagnosedDay(models.Model):
     """Of which versions of a node's hours (ledger.NodeDay) the causes speak: others are due. And what they sum to (sums.py)."""
 
-    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+")
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False)
     day = models.DateField()
     versions = ArrayField(models.BigIntegerField(), size=HOURS)
     is_summed = models.BooleanField(default=False, db_default=False, help_text="whether its spans say what its CauseEntries say")
@@ -39,10 +39,11 @@ class CauseEntry(models.Model):
     Over all causes the columns of one GPU, cut and job sum to the ledger's entries exactly.
     """
 
-    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+")
-    gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, related_name="+")
+    # keys as the ledger's entries have them, of which these are parts: without an index of each alone, and only the job is checked
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False, db_constraint=False)
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, related_name="+", db_index=False, db_constraint=False)
     start = models.DateTimeField(help_text="start of the hour cut")
-    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="causes")
+    job = models.ForeignKey("jobs.Job", on_delete=models.CASCADE, related_name="causes", db_index=False)
     cause = models.CharField(max_length=32)
     confidence = models.PositiveSmallIntegerField(help_text="0 none, 1 low, 2 medium, 3 high: the surest of its cells")
     also = ArrayField(models.CharField(max_length=32), default=list, help_text="what else is possible")
@@ -64,6 +65,10 @@ class CauseEntry(models.Model):
             models.Index(fields=["start", "cause"], name="cause_by_start"),
             # read by: job and finding pages
             models.Index(fields=["job", "cause", "start"], name="cause_by_job"),
+            # read by: what refreshes findings of jobs, which begin and end with what could be won
+            models.Index(fields=["job", "cause", "start"], condition=Q(high_ms__gt=0), name="waste_by_job"),
+            # read by: what refreshes findings of nodes: of the causes of jobs this one is the node's (subjects.THROTTLED)
+            models.Index(fields=["node", "start"], condition=Q(cause="throttled", high_ms__gt=0), name="throttled_by_node"),
         ]
         constraints = [models.CheckConstraint(condition=Q(low_ms__gte=0, low_ms__lte=F("high_ms")), name="savings_are_an_interval")]
 
@@ -89,6 +94,9 @@ class CapacityEntry(models.Model):
             models.Index(fields=["node", "start"], name="capacity_by_node"),
             # read by: findings of a period
             models.Index(fields=["start", "cause"], name="capacity_by_start"),
+            # read by: what refreshes findings of nodes and of clusters
+            models.Index(fields=["node", "cause", "start"], condition=Q(cluster=""), name="capacity_by_node_cause"),
+            models.Index(fields=["cluster", "cause", "start"], condition=Q(high_ms__gt=0) & ~Q(cluster=""), name="capacity_by_cluster"),
         ]
         constraints = [
             models.CheckConstraint(

@@ -136,7 +136,7 @@ class Run(models.Model):
 class NodeDay(models.Model):
     """How often the entries of each hour of a node's UTC day were written anew: what was derived from them knows when it is old."""
 
-    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+")
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False)
     day = models.DateField()
     versions = ArrayField(models.BigIntegerField(), size=HOURS, help_text="one number per UTC hour; it only ever grows")
 

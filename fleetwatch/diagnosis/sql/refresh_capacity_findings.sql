@@ -1,41 +1,47 @@
 -- One row: a cause that is the node's to mend, or a cluster's queue. First and last are the hours in which it was.
--- In:  node_ids, clusters (of which something changed), throttled (causes of nodes that CauseEntries tell), outbreaks (causes that
---      happen to a GPU, each time anew), now_ms (no finding ends later).
+-- In:  node_ids, clusters (of which something changed), of_nodes (causes that are a node's capacity), outbreaks (of these, what
+--      happens to a GPU, each time anew), queue (the cause of clusters), now_ms (no finding ends later).
+-- Reads the first and the last hour of each subject and cause alone, by index: how long a node is known makes no difference.
 -- Again: safe, a finding is one row per subject and cause; what people decided stays, but what was called fixed is open again once
 --        there is an hour of it that began after that: it is the same machine, and the next fault of it is not the one that was mended.
 --        What was dismissed stays so while it goes on; an outbreak that began since is another one: of another GPU, of a GPU that
 --        was well for a day, or of one that had errors only and now can't work (or the other way round).
-WITH hours AS (
-    SELECT
-        node_id,
-        '' AS cluster,
-        cause,
-        start,
-        cause = ANY(%(outbreaks)s::text[])
-            AND start - interval '1 day'
-                > COALESCE(lag(start) OVER (PARTITION BY gpu_id, cause, high_ms > 0 ORDER BY start), '-infinity') AS is_outbreak
-    FROM diagnosis_capacityentry
-    WHERE node_id = ANY(%(node_ids)s::bigint[]) AND cluster = ''
+WITH span AS (
+    SELECT node_id, '' AS cluster, cause, first_start, last_start
+    FROM unnest(%(node_ids)s::bigint[]) AS node (node_id)
+    CROSS JOIN unnest(%(of_nodes)s::text[]) AS of_node (cause)
+    CROSS JOIN LATERAL (
+        SELECT min(start) AS first_start, max(start) AS last_start
+        FROM diagnosis_capacityentry AS entry
+        WHERE entry.node_id = node.node_id AND entry.cause = of_node.cause AND entry.cluster = ''
+    ) AS hours
     UNION ALL
-    SELECT node_id, '', cause, start, FALSE
-    FROM diagnosis_causeentry
-    WHERE node_id = ANY(%(node_ids)s::bigint[]) AND cause = ANY(%(throttled)s::text[]) AND high_ms > 0
+    SELECT node_id, '', 'throttled', first_start, last_start
+    FROM unnest(%(node_ids)s::bigint[]) AS node (node_id)
+    CROSS JOIN LATERAL (
+        SELECT min(start) AS first_start, max(start) AS last_start
+        FROM diagnosis_causeentry AS entry
+        WHERE entry.node_id = node.node_id AND entry.cause = 'throttled' AND entry.high_ms > 0
+    ) AS hours
     UNION ALL
-    SELECT NULL, cluster, cause, start, FALSE
-    FROM diagnosis_capacityentry
-    WHERE cluster = ANY(%(clusters)s::text[]) AND cluster <> '' AND high_ms > 0
+    SELECT NULL, cluster, %(queue)s, first_start, last_start
+    FROM unnest(%(clusters)s::text[]) AS waiting (cluster)
+    CROSS JOIN LATERAL (
+        SELECT min(start) AS first_start, max(start) AS last_start
+        FROM diagnosis_capacityentry AS entry
+        WHERE entry.cluster = waiting.cluster AND entry.cause = %(queue)s AND entry.cluster <> '' AND entry.high_ms > 0
+    ) AS hours
 ),
 told AS (
     SELECT
         node_id,
         cluster,
         cause,
-        (extract(epoch FROM min(start)) * 1000)::bigint AS first_ms,
-        max(start) AS last_start,
-        max(start) FILTER (WHERE is_outbreak) AS last_outbreak,
-        LEAST((extract(epoch FROM date_trunc('hour', max(start), 'UTC')) * 1000)::bigint + 3600000, %(now_ms)s::bigint) AS last_ms
-    FROM hours
-    GROUP BY node_id, cluster, cause
+        (extract(epoch FROM first_start) * 1000)::bigint AS first_ms,
+        LEAST((extract(epoch FROM date_trunc('hour', last_start, 'UTC')) * 1000)::bigint + 3600000, %(now_ms)s::bigint) AS last_ms,
+        last_start
+    FROM span
+    WHERE last_start IS NOT NULL
 ),
 gone AS (
     DELETE FROM diagnosis_finding AS finding
@@ -46,13 +52,37 @@ gone AS (
       )
       AND NOT EXISTS (SELECT FROM diagnosis_said AS said WHERE said.finding_id = finding.id)
 ),
+broke_out AS (
+    SELECT finding.id
+    FROM diagnosis_finding AS finding
+    WHERE finding.status = 'dismissed'
+      AND finding.node_id = ANY(%(node_ids)s::bigint[])
+      AND finding.cause = ANY(%(outbreaks)s::text[])
+      AND EXISTS (
+          SELECT FROM diagnosis_capacityentry AS entry
+          WHERE entry.node_id = finding.node_id
+            AND entry.cause = finding.cause
+            AND entry.cluster = ''
+            AND entry.start >= finding.decided_at
+            AND NOT EXISTS (
+                SELECT FROM diagnosis_capacityentry AS before
+                WHERE before.node_id = entry.node_id
+                  AND before.cause = entry.cause
+                  AND before.cluster = ''
+                  AND before.start >= entry.start - interval '1 day'
+                  AND before.start < entry.start
+                  AND before.gpu_id = entry.gpu_id
+                  AND (before.high_ms > 0) = (entry.high_ms > 0)
+            )
+      )
+),
 known AS (
     UPDATE diagnosis_finding AS finding
     SET first_ms = told.first_ms,
         last_ms = told.last_ms,
         status = CASE
             WHEN finding.status = 'fixed' AND told.last_start >= finding.decided_at THEN 'open'
-            WHEN finding.status = 'dismissed' AND told.last_outbreak >= finding.decided_at THEN 'open'
+            WHEN finding.id IN (SELECT id FROM broke_out) THEN 'open'
             ELSE finding.status
         END
     FROM told
