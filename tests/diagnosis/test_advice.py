@@ -85,6 +85,21 @@ def test_a_smaller_gpu_holds_the_peak_with_room_to_spare():
     assert advice.smaller("H100 SXM", 80 * GIB, 8 / 80) == ("MIG 2g.20gb", "a T4")
 
 
+@pytest.mark.parametrize(
+    ("model", "memory_gib", "peak_gib", "found"),
+    [
+        ("NVIDIA H100 NVL", 93.6, 8, "MIG 1g.12gb"),  # 10.4 GiB fit its 10.75
+        ("NVIDIA H100 NVL", 93.6, 30, "MIG 3g.47gb"),
+        ("NVIDIA H20", 95.6, 12, "MIG 2g.24gb"),
+        ("NVIDIA GH200 480GB", 95.6, 30, "MIG 3g.48gb"),
+        ("NVIDIA A100-SXM4-40GB", 40, 5, "MIG 2g.10gb"),
+        ("NVIDIA H200", 140.4, 5, "MIG 1g.18gb"),
+    ],
+)
+def test_a_slice_has_the_name_that_it_has_on_this_gpu(model, memory_gib, peak_gib, found):
+    assert advice.smaller(model, memory_gib * GIB, peak_gib / memory_gib)[0] == found
+
+
 def test_what_can_not_be_sliced_is_not_sliced_and_what_is_full_has_no_smaller_one():
     assert advice.smaller("L40S", 45 * GIB, 0.1) == ("a T4",)
     assert advice.smaller("H100 SXM", 80 * GIB, 0.9) == ()
