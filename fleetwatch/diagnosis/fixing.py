@@ -31,7 +31,7 @@ class Series:
 
 @dataclass(slots=True)
 class _Measured:
-    """One run while it is read: GPU time by cause, and what of all of it was wasted."""
+    """One run while it is read: GPU time that telemetry tells of by cause, and what of all of it was wasted."""
 
     start_ms: int
     end_ms: int
@@ -39,8 +39,7 @@ class _Measured:
     by_cause: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def under(self, cause: str) -> Run:
-        held_ms = sum(ms for name, ms in self.by_cause.items() if name != NO_TELEMETRY)
-        return Run(self.start_ms, self.end_ms, held_ms, self.wasted_ms, self.by_cause.get(cause, 0))
+        return Run(self.start_ms, self.end_ms, sum(self.by_cause.values()), self.wasted_ms, self.by_cause.get(cause, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +85,9 @@ def _seen(now: datetime) -> _Seen:
         for user, name, gpus, job_id, day, start_ms, end_ms, cause, held_ms, wasted_ms in cursor.fetchall():
             series = series_of_job[job_id] = Series(user, name, gpus)
             run = runs[series].setdefault((job_id, day), _Measured(start_ms, end_ms))
-            run.by_cause[cause] += held_ms
-            run.wasted_ms += wasted_ms
+            if cause != NO_TELEMETRY:
+                run.by_cause[cause] += held_ms
+                run.wasted_ms += wasted_ms
     return _Seen({series: list(found.values()) for series, found in runs.items()}, series_of_job)
 
 

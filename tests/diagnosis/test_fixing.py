@@ -59,6 +59,22 @@ def test_a_told_fix_is_measured_by_the_runs_around_it_and_priced(gpu):
     assert (fix.saved_low_ms, fix.saved_high_ms) == (12 * HOUR, 12 * HOUR)
 
 
+def test_time_that_nobody_saw_is_no_part_of_a_run_and_neither_is_what_of_it_was_wasted(gpu):
+    for day in range(6):
+        job = a_run(gpu, day, STARVED if day < 3 else SHORTER)
+        # of five hours too little was seen to say why, and that was idle
+        CauseEntry.objects.create(
+            node=gpu.node, gpu=gpu, job=job, start=START + day * DAY, cause="no_telemetry", confidence=0, cells=2, held_ms=5 * HOUR,
+            idle_certain_ms=2 * HOUR, idle_probable_ms=0, stalled_probable_ms=0, stalled_potential_ms=0, underused_ms=0,
+            low_ms=0, high_ms=0,
+        )  # fmt: skip
+    fixed(Job.objects.get(key="slurm/della/train-2"), 3)
+    fixing.measure(NOW)
+
+    fix = Fix.objects.get()
+    assert (fix.useful_before, fix.useful_after) == (0.5, pytest.approx(5 / 6))
+
+
 def test_what_nobody_told_is_noticed_and_stays_where_it_was_noticed(gpu):
     for day in range(3):
         a_run(gpu, day, STARVED)
