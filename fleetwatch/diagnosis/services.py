@@ -124,7 +124,8 @@ def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
     low, high = _context(first, last, this_hour)
     node_ids = [node for group in reading.nodes_of_jobs(sorted({one.node_id for one in hours}), low, high) for node in group]
     held = reading.held(node_ids, low, high)
-    changed: store.Changed = set()
+    # nodes that nobody held (any more) have no causes
+    rows: dict[int, store.Hours] = {node_id: {} for node_id in node_ids}
     if seen := [int(one.table["start_ms"].min()) for one in held.values() if len(one.table["start_ms"])]:
         # a fleet that is younger than the context has less of it
         low = max(low, min(start, min(seen) // HOUR_MS * HOUR_MS))
@@ -132,7 +133,8 @@ def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
         told = verdicts.judge(lanes, since=(start - low) // CELL_MS)
         edges = cuts.edges(start, end, zone())
         tables = {node_id: one.between(start, end).table for node_id, one in held.items()}
-        changed = store.replace(store.rows(tables, lanes, told, edges), start, end)
+        rows |= store.rows(tables, lanes, told, edges)
+    changed = store.replace(rows, start, end)
     store.refresh_findings(changed)
     capacity.replace([(one.node_id, one.hour_ms) for one in hours], throttled=held if changed else (), now=now)
     _note(hours)
