@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from django.db import connection
 
-from fleetwatch.diagnosis import cells, facts, lows, packing
+from fleetwatch.diagnosis import cells, facts, lows, packing, single_values
 from fleetwatch.diagnosis.cells import CELL_MS, Floats, Ints
 from fleetwatch.diagnosis.features import STATES, Lanes, shared, warm_up
 from fleetwatch.diagnosis.figures import NOWHERE, Figures
@@ -105,15 +105,16 @@ def _made_hours(found: Sequence[Held], start_ms: int, end_ms: int, context_ms: i
         windows.append(spoken(frame))
         hosts.append(host)
     gpu_ids = np.concatenate(gpus)
+    boards = facts.gpus(gpu_ids)
     holders = [one.between(start_ms, end_ms).holders(gpus[n], start_ms, count) for n, one in enumerate(here)]
     told = cells.cells(
-        frames.together(windows),
+        _filled(frames.together(windows), boards),
         hosts,
         gpu_ids=gpu_ids.tolist(),
         host_of=np.repeat(np.arange(len(gpus)), [len(one) for one in gpus]),
         start_ms=start_ms,
         count=count,
-        memory_bytes=_memory_bytes(gpu_ids),
+        memory_bytes=dict(zip(boards.ids.tolist(), boards.memory_bytes.tolist(), strict=True)),
         holders=_by_node(holders),
         before=before,
     )
@@ -134,9 +135,12 @@ def _made_hours(found: Sequence[Held], start_ms: int, end_ms: int, context_ms: i
     }
 
 
-def _memory_bytes(gpu_ids: Ints) -> dict[int, float]:
-    gpus = facts.gpus(gpu_ids)
-    return dict(zip(gpus.ids.tolist(), gpus.memory_bytes.tolist(), strict=True))
+def _filled(windows: frames.Frame, boards: facts.GPUs) -> frames.Frame:
+    """With what a sender of single values does not tell; of a GPU that no job held nobody asks."""
+    row = np.searchsorted(boards.ids, windows.gpu_id)
+    row[np.append(boards.ids, -1)[row] != windows.gpu_id] = len(boards.ids)
+    idle_w, limit_w = (np.append(watts, np.nan)[row] for watts in (boards.idle_w, boards.limit_w))
+    return replace(windows, columns=single_values.filled(windows, idle_w=idle_w, limit_w=limit_w))
 
 
 def _by_node(holders: Sequence[Ints]) -> Ints:

@@ -201,6 +201,14 @@ def _contradicted(windows: Windows, power_ratio: Floats, policy: Policy) -> Mask
     return np.asarray(found)
 
 
+def spin_fraction(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -> Floats:
+    """Of each window the share of busy-waiting: as it was told, else by its means; NaN where neither tells."""
+    power_ratio = _power_ratio(column(windows, "power_w"), idle_w=idle_w, limit_w=limit_w)
+    found, _ = _spinning(windows, power_ratio, policy)
+    is_known = ~np.isnan(column(windows, "spin_fraction")) | (~np.isnan(power_ratio) & ~np.isnan(column(windows, "util_mean")))
+    return np.where(is_known, found, np.nan)
+
+
 def _spinning(windows: Windows, power_ratio: Floats, policy: Policy) -> tuple[Floats, Mask]:
     """The share of busy-waiting, and where a long window without `spin_fraction` can't tell it from work."""
     told = column(windows, "spin_fraction")

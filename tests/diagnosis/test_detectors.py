@@ -78,7 +78,7 @@ RULES = {
             "long_n": (LEAST, 3, 6), "long_frac": (LEAST, 0.08, 0.2), "long_cv": (BELOW, 0.5, 0.1), "long_per_s": (LEAST, 60, 300),
             "hi": (LEAST, 0.4, 0.8),
         },
-        {"spin": 0},
+        {"job_spin_max": 0},
     ),
     "h2d_transfer": Rule(
         h2d_transfer.DETECTOR, {"util": (BELOW, 0.85, 0.5), "lo": (LEAST, 0.10, 0.4), "rx": (LEAST, 4000 * MIB, 9000 * MIB)}
@@ -254,10 +254,29 @@ def test_deviation_within_the_ranks_own_spread_is_none():
     assert RULES["straggler"].finds(job_clk_min=0.97, job_clk_median=0.97, **(power | {"job_pr_max_min": 0.19}))
 
 
-def test_pauses_of_single_ranks_are_no_checkpoint_but_spinning_ranks_need_not_pause_together():
+def test_pauses_of_single_ranks_are_no_checkpoint_but_those_beside_spinning_ranks_need_not_fall_together():
     assert RULES["checkpoint_stall"].finds(corr=0.8)
     assert not RULES["checkpoint_stall"].finds(corr=0.79)
-    assert RULES["checkpoint_stall"].finds(corr=0.79, spin=0.05)
+    # the rank that saves pauses at 0 %, the others wait for it at 100 %
+    assert RULES["checkpoint_stall"].finds(corr=0.79, job_spin_max=0.05)
+
+
+def test_ranks_so_near_idle_wait_however_their_utilisation_is_read():
+    near = {"spin": 0, "util": 0.88, "pr": 0.119}
+    assert RULES["rank_wait"].finds(**near)
+    assert RULES["rank_wait"].finds(**near | {"spin": None})
+    assert not RULES["rank_wait"].finds(**near | {"pr": 0.12})
+    assert share("rank_wait", **near) == (pytest.approx(0.3), pytest.approx(0.9))
+    # what computes or moves data works, however little power it takes
+    assert not RULES["rank_wait"].finds(**near, ten=0.005)
+    assert not RULES["rank_wait"].finds(**near, dram=0.02)
+
+
+@pytest.mark.parametrize("counter", [{"sm": 0.30}, {"ten": 0.06}])
+def test_of_the_counters_of_a_small_batch_the_one_that_was_read_may_contradict(counter):
+    # an exporter's default has tensor activity without that of the SMs
+    assert not RULES["small_batch without the counters"].finds(**counter)
+    assert RULES["small_batch without the counters"].finds(**{name: value * 0.99 for name, value in counter.items()})
 
 
 @pytest.mark.parametrize("written", [{"tx_max": 4 * 2**30}, {"disk_write": 200e6}])

@@ -13,7 +13,8 @@ from fleetwatch.accounts.models import Organisation
 from fleetwatch.diagnosis import services
 from fleetwatch.diagnosis.models import CauseEntry, DiagnosedDay, Finding, NodeCells
 from fleetwatch.diagnosis.packing import pack, unpack
-from fleetwatch.ledger.models import Entry
+from fleetwatch.ledger import hour_cells
+from fleetwatch.ledger.models import Entry, NodeDay
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.ledger.fleet import BUSY, EMPTY, GIB, HALF, MINUTE, NOW, QUIET, START, T0, Sender, a_job, held, post
 
@@ -83,6 +84,33 @@ def test_savings_are_never_more_than_what_was_wasted():
     assert (entry.low_ms, entry.high_ms) == (HOUR_MS * 9 // 10, HOUR_MS)
 
 
+def spinning(gpus: int, **instead: float) -> None:
+    """Two hours of a job whose sender tells a mean of each window, and not what its readings were."""
+    said = BUSY | {"power_w": 120.0} | instead
+    jobs, holds = [a_job()], [held(place) for place in range(gpus)]
+    diagnosed(Sender(gpus=gpus).batch(T0, *[said] * 120, jobs=jobs, allocations=holds))
+
+
+def test_what_the_ledger_calls_spinning_has_a_cause_though_nobody_told_how_many_readings_spin():
+    spinning(4)
+
+    assert set(by_cause()) == {"hung", "busy"}
+    # the first ten minutes are warm-up
+    assert by_cause(cause="hung") == {"hung": 4 * (2 * HOUR_MS - 10 * MINUTE)}
+
+
+def test_ranks_that_are_nearly_full_and_nearly_idle_wait():
+    spinning(4, util_mean=0.9)
+
+    assert set(by_cause()) == {"rank_wait", "busy"}
+
+
+def test_one_value_of_a_window_says_nothing_against_work():
+    spinning(4, power_w=600.0)
+
+    assert set(by_cause()) == {"busy"}
+
+
 def test_time_that_nobody_holds_has_no_cause():
     diagnosed(Sender().batch(T0, *[EMPTY] * 60))
 
@@ -121,6 +149,18 @@ def test_late_windows_change_the_causes_of_the_hours_they_touch():
 
     assert by_cause() == {"busy": HOUR_MS}
     assert not Finding.objects.exists()
+
+
+def test_causes_go_when_the_ledger_says_that_nobody_held_the_node():
+    diagnosed(an_idle_hour(Sender()))
+    day = NodeDay.objects.get()
+    hour_cells.write(day.node_id, {}, [T0], start_ms=T0, end_ms=T0 + HOUR_MS)
+    day.versions = [version + 1 for version in day.versions]
+    day.save()
+
+    services.diagnose(NOW, 1000)
+
+    assert (by_cause(), Finding.objects.count()) == ({}, 0)
 
 
 def test_a_finding_that_somebody_spoke_of_stays_when_its_cause_is_gone():

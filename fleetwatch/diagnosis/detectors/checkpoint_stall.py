@@ -23,8 +23,8 @@ def find(f: Features) -> Found:
     )  # fmt: skip
     writes = (at_least(f, "tx_max", BURST), at_least(f, "disk_write", WRITES))
     together = at_least(f, "corr", TOGETHER)
-    # ranks that spin stay at 100 %: their utilisation need not move together
-    hits = all_met(signs) & ~(contradicts(together) & ~(f["spin"] > SHARE / 2))
+    # ranks that spin stay at 100 %, while the one that saves pauses: their utilisation need not move together
+    hits = all_met(signs) & ~(contradicts(together) & ~(f["job_spin_max"] > SHARE / 2))
     # a service saves no state between steps: its pauses are waiting for requests, however even they look
     hits &= ~f.lanes.serves
     confidence = np.where(np.logical_or.reduce([sign.met for sign in writes]), HIGH, MEDIUM)

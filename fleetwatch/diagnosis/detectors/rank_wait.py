@@ -1,18 +1,31 @@
 """Ranks spin: busy by their utilisation, near idle by their power, waiting for another rank."""
 
+import numpy as np
+
 from fleetwatch.diagnosis.features import SHORT, Features
-from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, all_met, at_least, below, found, less_sure
+from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, all_met, at_least, below, contradicts, found, less_sure
 
 GPUS, UTIL = 2, 0.85
 SPIN = 0.30  # share of time
 POWER = 0.35  # power ratio, as a mean
+# Of readings below full utilisation nobody says that they spin. A mean so near idle is what a resident context draws by itself
+# (26 to 50 W on boards of 400 to 700 W): whatever is resident does nothing, all the time.
+NEAR_IDLE = 0.12
+TENSOR, DRAM = 0.005, 0.02
 
 
 def find(f: Features) -> Found:
     """What neither a hang, nor one slow rank, nor a checkpoint's rhythm explains."""
-    signs = (at_least(f, "job_gpus", GPUS), at_least(f, "util", UTIL), at_least(f, "spin", SPIN), below(f, "pr", POWER))
+    common = (at_least(f, "job_gpus", GPUS), at_least(f, "util", UTIL), below(f, "pr", POWER))
+    spins, rests = at_least(f, "spin", SPIN), below(f, "pr", NEAR_IDLE)
+    is_working = contradicts(below(f, "ten", TENSOR)) | contradicts(below(f, "dram", DRAM))
+    is_resting = rests.met & ~is_working
+    waits = np.fmax(f["spin"], np.where(is_resting, 1.0, 0.0))
     confidence = less_sure(MEDIUM, ~f.has("ten", "dram"))
-    return found(all_met(signs), confidence=confidence, low=0.3 * f["spin"], high=0.9 * f["spin"], signs=signs)
+    return found(
+        all_met(common) & (spins.met | is_resting), confidence=confidence, low=0.3 * waits, high=0.9 * waits,
+        signs=(*common, spins), strengthens=(rests,),
+    )  # fmt: skip
 
 
 DETECTOR = Detector("rank_wait", (SHORT,), find)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fleetwatch.diagnosis.features import SHORT, Features
-from fleetwatch.diagnosis.rules import LOW, MEDIUM, Detector, Found, all_met, at_least, below, found
+from fleetwatch.diagnosis.rules import LOW, MEDIUM, Detector, Found, all_met, at_least, below, contradicts, found
 
 UTIL = 0.30
 SM, TENSOR = 0.30, 0.06
@@ -15,12 +15,13 @@ LOW_FACTOR, HIGH_FACTOR = 1.2, 2.5
 
 
 def find(f: Features) -> Found:
-    """By SM and tensor activity; without the profiling counters by power, with little confidence."""
+    """By SM and tensor activity; where either is not read by power, with little confidence, and not against the other."""
     common = (at_least(f, "util", UTIL), below(f, "long_frac", LONG_PAUSES))
     counters = (below(f, "sm", SM), below(f, "ten", TENSOR))
     power = below(f, "pr", POWER)
     is_blind = ~f.has("sm", "ten")
-    hits = all_met(common) & np.where(is_blind, power.met, all_met(counters))
+    is_working = np.logical_or.reduce([contradicts(counter) for counter in counters])
+    hits = all_met(common) & ~is_working & (~is_blind | power.met)
     beside = (power, at_least(f, "main1", ONE_THREAD), below(f, "mem", MEMORY))
     return found(
         hits, confidence=np.where(is_blind, LOW, MEDIUM), low=1 - 1 / LOW_FACTOR, high=1 - 1 / HIGH_FACTOR,
