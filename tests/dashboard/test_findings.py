@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from fleetwatch.accounts.models import Team, User
+from fleetwatch.costs.models import Rate
 from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
@@ -32,6 +33,16 @@ def test_the_inbox_shows_what_could_be_saved_and_the_command(admin, found):
     assert "<script>alert" not in page
     # one quoted word of the shell
     assert "scancel &#x27;&lt;script&gt;alert(1)&lt;/script&gt;; rm -rf /&#x27;" in page
+
+
+def test_what_has_no_rate_is_told_beside_the_dollars_that_it_is_not_in(admin, found):
+    told = "GPU-hours have no rate"
+    pages = ("/findings", f"/findings/{found.pk}")
+    assert not any(told in admin.get(page).content.decode() for page in pages)
+
+    Rate.objects.all().delete()
+
+    assert all(told in admin.get(page).content.decode() for page in pages)
 
 
 def test_a_job_that_ended_is_not_to_be_ended(admin, found):
