@@ -80,8 +80,8 @@ def advise(code: str, facts: Facts) -> Advice:
     pid = str(facts.place.pids[0]) if facts.place.pids else "PID"
     tell = tuple(Step(step.text, step.code.replace("--pid PID", f"--pid {pid}")) for step in cause.tell)
     over = (OVER,) if code in _ENDED_BY_HAND and facts.place.is_over else ()
-    fixes = tuple(Step(step.text, _on(step.code, facts.indexes)) for step in cause.fixes)
-    return Advice(cause, (*over, *_concrete(code, facts), *fixes), command(code, facts.place), tell)
+    fixes = tuple(Step(step.text, _on(step.code, facts.indexes)) for step in (*_concrete(code, facts), *cause.fixes))
+    return Advice(cause, (*over, *fixes), command(code, facts.place), tell)
 
 
 def _on(typed: str, indexes: tuple[int, ...]) -> str:
@@ -222,8 +222,10 @@ def _smaller_gpu(facts: Facts) -> tuple[Step, ...]:
         " An allocator may hold more than it needs, a model server all it can get."
     )
     # of an instance the parent is divided already: whoever runs it has to make room first
-    is_whole = not facts.mig_profile
-    return (Step(text, f"nvidia-smi mig -cgi {found[0].removeprefix('MIG ')} -C" if is_whole and found[0].startswith("MIG ") else ""),)
+    is_sliced = not facts.mig_profile and found[0].startswith("MIG ")
+    # without its index every GPU of the node would be cut
+    cut = f"nvidia-smi -i INDEX -mig 1 && nvidia-smi mig -i INDEX -cgi {found[0].removeprefix('MIG ')} -C"
+    return (Step(text, cut if is_sliced else ""),)
 
 
 def smaller(model: str, total_bytes: float | None, peak_ratio: float | None, *, mig_profile: str = "") -> tuple[str, ...]:

@@ -98,7 +98,7 @@ def evidence(job: Job, cause: str) -> Evidence | None:
 
 
 def _newest(job: Job, cause: str) -> CauseEntry | None:
-    """The newest entry of the cause on the GPU of which it wasted most in its last day."""
+    """The newest entry of the cause, on the GPU of which it wasted most in that hour."""
     own = CauseEntry.objects.filter(job=job, cause=cause)
     latest = own.order_by("-start").values_list("start", flat=True).first()
     if latest is None:
@@ -204,6 +204,7 @@ def _facts(job: Job, entry: CauseEntry, place: _Place, read: Sequence[Read]) -> 
         memory_peak_ratio=peak,
         gpu_model=entry.gpu.model.name if entry.gpu.model else "",
         mig_profile=entry.gpu.mig_profile,
+        indexes=() if entry.gpu.index is None else (entry.gpu.index,),
         met=frozenset(sign.feature for sign in read if sign.is_met),
     )
 

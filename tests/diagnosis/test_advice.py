@@ -100,6 +100,14 @@ def test_a_slice_has_the_name_that_it_has_on_this_gpu(model, memory_gib, peak_gi
     assert advice.smaller(model, memory_gib * GIB, peak_gib / memory_gib)[0] == found
 
 
+def test_a_slice_is_made_of_one_gpu_and_not_of_every_gpu_of_its_node():
+    facts = Facts(gpu_model="NVIDIA H20", memory_total_bytes=95.6 * GIB, memory_peak_ratio=0.05)
+    made = "nvidia-smi -i {0} -mig 1 && nvidia-smi mig -i {0} -cgi 1g.12gb -C"
+
+    assert advice.advise("oversized_gpu", facts).steps[0].code == made.format("INDEX")
+    assert advice.advise("oversized_gpu", replace(facts, indexes=(3,))).steps[0].code == made.format(3)
+
+
 def test_what_can_not_be_sliced_is_not_sliced_and_what_is_full_has_no_smaller_one():
     assert advice.smaller("L40S", 45 * GIB, 0.1) == ("a T4",)
     assert advice.smaller("H100 SXM", 80 * GIB, 0.9) == ()
