@@ -38,6 +38,7 @@ class Driver:
         # the real pynvml, on our library: what its own loader would have done by LD_LIBRARY_PATH
         monkeypatch.setattr(pynvml, "nvmlLib", self._library)
         pynvml._nvmlGetFunctionPointer_cache.clear()
+        self.says()
 
     def says(self, *lines: str) -> None:
         """Each line is `key value`; see fake_nvml.c."""
