@@ -1,15 +1,32 @@
 import gc
 import os
+from collections.abc import Iterator
 
 import pytest
 from django.conf import settings as django_settings
+from django.db.models.signals import post_migrate
 
-LIVING = ("tests/end_to_end/test_kill_nine.py", "tests/stack/test_up.py")
+from tests.stack.living import Living, living_stack
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of a living stack come first: one worker gets them all, so each stack starts once, and none is the last to run alone."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LIVING))
+    """Tests of the living stack come first: one worker gets them all, so it is made once, and none is the last to run alone."""
+    items.sort(key=lambda item: "stack" not in getattr(item, "fixturenames", ()))
+
+
+@pytest.fixture(scope="session")
+def living() -> Iterator[Living]:
+    """One stack for all tests of one: a first start takes as long as a hundred tests."""
+    with living_stack() as stack:
+        yield stack
+
+
+@pytest.fixture
+def stack(living: Living) -> Living:
+    """A stack that runs, whatever a test before did to it."""
+    if not living.is_running:
+        living.start()
+    return living
 
 
 def pytest_collection_finish() -> None:
@@ -19,9 +36,12 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_configure() -> None:
-    """Passwords of tests are hashed quickly: the real way takes 0.3 s a user, by design."""
+    """Passwords of tests are hashed quickly: the real way takes 0.3 s a user, by design. Django's permissions, which nobody reads
+    here, are not made anew each time that a test's tables are emptied.
+    """
     if os.environ.get("DJANGO_SETTINGS_MODULE"):
         django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+        post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
 
 
 @pytest.fixture

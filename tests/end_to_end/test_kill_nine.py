@@ -9,10 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
-import pytest
 
 from fleetwatch.lib import env
-from tests.stack.living import ROOT, Living, living_stack
+from tests.stack.living import ROOT, Living
 
 LOGS = 24
 START = datetime(2026, 11, 3, tzinfo=UTC)
@@ -71,13 +70,6 @@ def received(stack: Living, node: str) -> int:
     except psycopg.OperationalError:
         return 0
     return int(rows[0][0])  # type: ignore[call-overload]
-
-
-@pytest.fixture(scope="module")
-def stack():
-    with living_stack() as living:
-        living.start()
-        yield living
 
 
 def test_kill_9_of_every_process_loses_nothing_and_doubles_nothing(stack: Living, tmp_path):

@@ -43,6 +43,10 @@ class Living:
     def log(self) -> str:
         return (self.data.parent / "up.log").read_text(errors="replace")
 
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
     def start(self, *arguments: str) -> None:
         """Returns when it said that it is ready."""
         (self.data.parent / "up.log").touch()
@@ -130,7 +134,7 @@ def living_stack() -> Iterator[Living]:
     try:
         yield stack
     finally:
-        if stack.process and stack.process.poll() is None:
+        if stack.process and stack.is_running:
             stack.process.terminate()
             try:
                 stack.process.wait(15)

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.stack.living import ROOT, Living, living_stack
+from tests.stack.living import ROOT, Living
 
 
 def refused(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -16,13 +16,6 @@ def refused(*arguments: str, **environment: str) -> "subprocess.CompletedProcess
     base = {key: value for key, value in os.environ.items() if key not in ("DATABASE_URL", "REDIS_URL", "SECRET_KEY")}
     command = [sys.executable, "manage.py", "up", *arguments]
     return subprocess.run(command, cwd=ROOT, env={**base, **environment}, capture_output=True, text=True, timeout=60, check=False)
-
-
-@pytest.fixture(scope="module")
-def stack():
-    with living_stack() as living:
-        living.start()
-        yield living
 
 
 def test_it_says_each_step_and_where_to_go(stack: Living):
