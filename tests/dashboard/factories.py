@@ -63,12 +63,19 @@ def policy() -> Policy:
 
 
 def entry(
-    on: GPU, *, hours_ago: int, state: str = "useful", gpu_ms: int = HOUR_MS, held_by: Job | None = None, now: datetime = NOW
+    on: GPU,
+    *,
+    hours_ago: int,
+    state: str = "useful",
+    gpu_ms: int = HOUR_MS,
+    held_by: Job | None = None,
+    now: datetime = NOW,
+    by: Policy | None = None,
 ) -> Entry:
+    """Not saved yet; many are made quickly where they are told whose policy judged them."""
     start = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours_ago)
-    return Entry(
-        node_id=on.node_id, gpu=on, start=start, job=held_by, state=state, tier=TIER.get(state, ""), policy=policy(), gpu_ms=gpu_ms
-    )
+    said = {"state": state, "tier": TIER.get(state, ""), "policy": by or policy()}
+    return Entry(node_id=on.node_id, gpu=on, start=start, job=held_by, gpu_ms=gpu_ms, **said)
 
 
 def run(

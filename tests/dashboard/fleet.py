@@ -62,7 +62,7 @@ def make(*, nodes: int = 8, gpus: int = 8, hours: int = 72, now: datetime = fact
 
 def _history(gpu, seed, *, hours, now, entries, runs) -> None:
     """Blocks of 4 to 11 hours, each of one mix of states and one holder."""
-    ago, block = hours, 0
+    ago, block, policy = hours, 0, factories.policy()
     while ago > 0:
         length = min(ago, 4 + (seed * 7 + block * 3) % 8)
         mix = MIXES[(seed * 5 + block * 2) % 9] if (seed + block) % 4 == 0 else MIXES[(seed + block) % 4]
@@ -72,7 +72,8 @@ def _history(gpu, seed, *, hours, now, entries, runs) -> None:
         job = factories.job(f"slurm/della/{1000 * (seed + 1) + block}", name=name, user=user, team=team) if held else None
         for hour in range(length):
             for state, share in mix.items():
-                entries.append(factories.entry(gpu, hours_ago=ago - hour, state=state, gpu_ms=HOUR_MS * share // 100, held_by=job, now=now))
+                gpu_ms = HOUR_MS * share // 100
+                entries.append(factories.entry(gpu, hours_ago=ago - hour, state=state, gpu_ms=gpu_ms, held_by=job, now=now, by=policy))
         states = {state: HOUR_MS * length * share // 100 for state, share in mix.items()}
         runs.append(factories.run(gpu, hours_ago=ago, hours=length, states=states, held_by=job, now=now))
         if job is not None:

@@ -20,9 +20,9 @@ HOURS = [2.0] * 24
 @pytest.fixture
 def team(db):
     """Team nlp holds a GPU at $2 an hour for four weeks: $936 until 12:00 of the 20th, $1,440 at the month's end."""
-    gpu, job = factories.gpu(factories.node()), factories.job()
+    gpu, job, policy = factories.gpu(factories.node()), factories.job(), factories.policy()
     factories.rate("2.00")
-    Entry.objects.bulk_create(factories.entry(gpu, hours_ago=ago, held_by=job) for ago in range(1, 19 * 24 + 13))
+    Entry.objects.bulk_create(factories.entry(gpu, hours_ago=ago, held_by=job, by=policy) for ago in range(1, 19 * 24 + 13))
     SpendDay.objects.bulk_create(
         SpendDay(kind=kind, key=key, start=MIDNIGHT - timedelta(days=day), usd=48, wasted_usd=0, hours=HOURS, wasted_hours=[0.0] * 24)
         for day in range(1, 29)
