@@ -11,6 +11,7 @@ from fleetwatch.accounts.services import SCOPES, create_api_token
 
 class Command(BaseCommand):
     help = "Makes an API token for a user, and prints it once."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("user", metavar="USER")

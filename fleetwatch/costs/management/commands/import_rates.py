@@ -13,6 +13,7 @@ from fleetwatch.costs.rate_csv import COLUMNS, MAX_BYTES
 
 class Command(BaseCommand):
     help = f"Sets the rates of a CSV file, all or none of them. Columns: {', '.join(COLUMNS)} (docs/money.md)."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         importing.add_arguments(parser)

@@ -37,6 +37,7 @@ class Command(BaseCommand):
         "Makes a fleet for load tests on an empty hub: whole UTC days of windows as sealed columns, posted for real, "
         "and older days of the ledger tiled from the oldest posted one (--ledger-days). 1,000 GPUs x 30 days take minutes."
     )
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--gpus", type=int, default=1000, help="eight to a node (default %(default)s)")

@@ -20,6 +20,7 @@ class Command(BaseCommand):
     """Stores the days that are missing, newest first, and says so day by day."""
 
     help = "Fills the demo fleet's past, newest day first. Run again, it stores only what is missing since."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--days", type=int, default=fleet.DAYS, help="how far back (default %(default)s)")

@@ -18,6 +18,7 @@ class Command(BaseCommand):
     """Prints a row per GPU, job and cause of the given time."""
 
     help = "What was really wrong on the simulated fleet, as CSV: node, gpu, job_key, start_ms, end_ms, cause"
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         """--from and --to are needed."""

@@ -10,6 +10,7 @@ from fleetwatch.ingest.tokens import create_agent_token
 
 class Command(BaseCommand):
     help = "Makes a token that speaks for one node, and prints it once. The node is made when it is new."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("node", metavar="NODE")

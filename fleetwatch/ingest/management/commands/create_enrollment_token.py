@@ -23,6 +23,7 @@ def duration(text: str) -> timedelta:
 
 class Command(BaseCommand):
     help = "Makes a token with which new nodes fetch their own, and prints it once."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--uses", type=int, default=1, metavar="N", help="how many nodes may enrol with it (1)")

@@ -11,6 +11,7 @@ class Command(BaseCommand):
     """Exit 1 when some settings open with no key: those channels need their settings again."""
 
     help = "Re-encrypts channel settings with SECRET_KEY; the old key must be in FLEETWATCH_SECRET_KEYS."
+    requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
         did = services.rotate_secrets()

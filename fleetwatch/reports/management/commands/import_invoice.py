@@ -23,6 +23,7 @@ NAMES = ("committed_usd", "unobserved_usd", "hours_usd", "rate_usd", "other_usd"
 
 class Command(BaseCommand):
     help = f"Takes a month's invoice: FOCUS 1.2, or CSV with the columns {', '.join(COLUMNS)} (docs/reports.md)."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", metavar="FILE", help="- reads standard input")

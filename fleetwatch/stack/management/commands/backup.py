@@ -12,6 +12,7 @@ from fleetwatch.stack import backup
 
 class Command(BaseCommand):
     help = "Write all of the hub's data to FILE. Keep SECRET_KEY too: channels' passwords can't be read without it."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("file", type=Path)

@@ -13,6 +13,7 @@ OLDEST_S = 90
 
 class Command(BaseCommand):
     help = "Exit status 1 when the heartbeat NAME is older than 90 s; for container health checks."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("name")

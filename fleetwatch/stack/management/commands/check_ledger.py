@@ -22,6 +22,7 @@ NODES_PER_LINE = 10  # of progress
 
 class Command(BaseCommand):
     help = "Recomputes every conservation rule over the stored ledger and prints what does not balance."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--from", dest="start", metavar="TIME", help="ISO 8601, UTC unless it says otherwise; default: the beginning")

@@ -11,6 +11,7 @@ from fleetwatch.ledger import closing
 
 class Command(BaseCommand):
     help = "Closes a month: its entries stay as they are, and what is judged otherwise later is booked as an adjustment."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("month", help="like 2026-10")

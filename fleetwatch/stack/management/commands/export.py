@@ -21,6 +21,7 @@ FORMATS = ("csv", "parquet")
 
 class Command(BaseCommand):
     help = "Writes the raw windows of a period: one line per GPU and window, all columns that agents send (docs/store.md)."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--from", dest="start", metavar="TIME", required=True, help="ISO 8601, UTC unless it says otherwise")

@@ -14,6 +14,7 @@ from fleetwatch.lib.intervals import from_ms
 
 class Command(BaseCommand):
     help = "Puts a new version of the policy in force: the newest one with other values for the named thresholds."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("changes", nargs="+", metavar="KEY=VALUE", help="a threshold (ledger/policy.py), like idle_batch_s=600")

@@ -59,6 +59,7 @@ def _is_unsealed(last: int, closed: datetime) -> bool:
 
 class Command(BaseCommand):
     help = "Post (open hours included), seal, evaluate and deliver everything that is due; for operators after an import."
+    requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

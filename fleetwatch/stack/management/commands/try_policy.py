@@ -19,6 +19,7 @@ from fleetwatch.lib.intervals import HOUR_MS, Interval
 
 class Command(BaseCommand):
     help = "Compares the policy in force with another one over past hours, in GPU-hours and dollars; stores nothing."
+    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
