@@ -5,6 +5,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,7 @@ def test_a_recording_of_a_run_can_be_replayed(hub, tmp_path):
     lines = tmp_path / "rec.jsonl"
     while lines.read_text().count('"reading"') < 4:
         assert process.poll() is None
+        time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
 

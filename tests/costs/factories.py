@@ -1,5 +1,6 @@
 """Nodes, GPUs, jobs, rates and ledger entries, every field defaulted."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import count
@@ -9,6 +10,7 @@ from fleetwatch.costs.models import NodePlace, Rate
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry, Policy, Run
+from fleetwatch.ledger.store import count_versions
 from fleetwatch.lib.intervals import to_ms
 
 HOUR = datetime(2026, 11, 2, 9, tzinfo=UTC)
@@ -62,14 +64,28 @@ def a_place(
     return NodePlace.objects.create(node=Node.objects.get(name=node), valid_from=valid_from, valid_to=valid_to, **place)
 
 
-def an_entry(
-    gpu: GPU, state: str = "useful", gpu_ms: int = HOUR_MS, *, job: Job | None = None, start: datetime = HOUR, **fields: object
+def a_policy() -> Policy:
+    return Policy.objects.get_or_create(version=1, defaults={"thresholds": {}, "created_at": HOUR})[0]
+
+
+def an_entry(gpu: GPU, state: str = "useful", gpu_ms: int = HOUR_MS, **fields: object) -> Entry:
+    entry = unsaved_entry(gpu, state, gpu_ms, policy=a_policy(), **fields)
+    entry.save()
+    return entry
+
+
+def unsaved_entry(
+    gpu: GPU, state: str, gpu_ms: int, *, policy: Policy, job: Job | None = None, start: datetime = HOUR, **fields: object
 ) -> Entry:
-    policy, _ = Policy.objects.get_or_create(version=1, defaults={"thresholds": {}, "created_at": HOUR})
     defaults = {"tier": {"free": "potential", "orphaned": "certain", "stalled": "probable"}.get(state, "")}
-    return Entry.objects.create(
-        node=gpu.node, gpu=gpu, start=start, job=job, state=state, gpu_ms=gpu_ms, policy=policy, **(defaults | fields)
-    )
+    return Entry(node=gpu.node, gpu=gpu, start=start, job=job, state=state, gpu_ms=gpu_ms, policy=policy, **(defaults | fields))
+
+
+def counted_all(entries: Collection[Entry]) -> None:
+    """Saves them as posting does: their hours have new versions."""
+    Entry.objects.bulk_create(entries)
+    for node_id in {entry.node_id for entry in entries}:
+        count_versions(node_id, [to_ms(entry.start) // HOUR_MS * HOUR_MS for entry in entries if entry.node_id == node_id])
 
 
 def a_run(gpu: GPU, *, start_ms: int, end_ms: int, condition: str = "active", job: Job | None = None, **fields: object) -> Run:

@@ -21,7 +21,7 @@ from fleetwatch.ledger import policy, retention
 from fleetwatch.ledger.models import Entry
 from fleetwatch.ledger.store import count_versions
 from fleetwatch.lib.intervals import Interval, to_ms
-from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_place, a_rate, an_entry
+from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_place, a_policy, a_rate, an_entry, counted_all, unsaved_entry
 
 pytestmark = pytest.mark.django_db
 
@@ -214,11 +214,14 @@ def test_with_and_without_sums_every_figure_is_the_same(name):
     a_place("n0", pool="a", valid_to=first + 3 * DAY + 5 * HOUR)
     a_place("n0", pool="b", valid_from=first + 3 * DAY + 5 * HOUR)
     a_rate("0.90", pool="b", valid_from=first, valid_to=first + 8 * DAY)
+    entries, policy = [], a_policy()
     for _ in range(400):
         state, tier = dice.choice([("useful", ""), ("idle", "certain"), ("stalled", "probable"), ("free", "potential")])
         job = None if state == "free" else dice.choice(jobs)
         at = first + dice.randrange(14 * 24) * HOUR
-        counted(dice.choice(gpus), state, dice.randrange(1, HOUR_MS), job=job, start=at, tier=tier, energy_j=dice.choice([None, 8.0]))
+        gpu, gpu_ms, energy_j = dice.choice(gpus), dice.randrange(1, HOUR_MS), dice.choice([None, 8.0])
+        entries.append(unsaved_entry(gpu, state, gpu_ms, policy=policy, job=job, start=at, tier=tier, energy_j=energy_j))
+    counted_all(entries)
     looks = [Scope(), Scope(node="n1"), Scope(job=jobs[1].key), Scope(user="bob"), Scope(team="nlp"), Scope(states=("idle",))]
 
     def figures():

@@ -17,7 +17,7 @@ from fleetwatch.costs.totals import ALLOCATED_STATES
 from fleetwatch.ledger.models import Entry
 from fleetwatch.ledger.store import count_versions
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
-from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_place, a_rate, an_entry
+from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_place, a_policy, a_rate, an_entry, counted_all, unsaved_entry
 
 pytestmark = pytest.mark.django_db
 
@@ -125,10 +125,13 @@ def test_with_and_without_sums_it_is_what_entries_sum_to_by_hand(name, seed):
     a_place("n0", pool="b", node_class="owned", valid_from=NodePlace.objects.get().valid_to)
     a_rate("0.90", pool="b", valid_from=first + dice.randrange(100) * HOUR)
     a_rate("1.70", only=gpus[2], valid_from=first + dice.randrange(100) * HOUR)
+    entries, policy = [], a_policy()
     for _ in range(60):
         state = dice.choice(["useful", "idle", "unobserved", "free"])
         job = None if state == "free" else dice.choice(jobs)
-        counted(dice.choice(gpus), state, dice.randrange(1, HOUR_MS), job=job, start=first + dice.randrange(5 * 24) * HOUR)
+        gpu, gpu_ms, start = dice.choice(gpus), dice.randrange(1, HOUR_MS), first + dice.randrange(5 * 24) * HOUR
+        entries.append(unsaved_entry(gpu, state, gpu_ms, policy=policy, job=job, start=start))
+    counted_all(entries)
     part = Interval(first + 30 * HOUR, first + 60 * HOUR)
     expected = [by_hand(interval) for interval in (span, part)]
 
