@@ -183,7 +183,7 @@ def _finding(params: Params, period: Period) -> Chart:
         if any(value is not None for value in told.columns[column]) and (scale := _scale(column, seen.gpu))
     ]
     starts = [_local(at_ms, period) for at_ms in told.start_ms]
-    marked = marks.marks(told.start_ms, step_s * 1000, told.columns)
+    marked = marks.marks(told.start_ms, step_s * 1000, told.columns, waiting_w=_waiting_w(seen.gpu))
     shades = [(_local(mark.start_ms, period), _local(mark.end_ms, period), MARKED[mark.kind][1]) for mark in marked]
     words = [next((MARKED[mark.kind][0] for mark in marked if mark.start_ms <= ms < mark.end_ms), "") for ms in told.start_ms]
     rows = [[_text(start), *(line.values[index] for line in lines), words[index]] for index, start in enumerate(starts)]
@@ -220,9 +220,19 @@ def _local(at_ms: int, period: Period) -> datetime:
     return from_ms(at_ms).astimezone(period.zone)
 
 
+def _waiting_w(gpu: GPU) -> float | None:
+    """What a GPU takes at most that waits in a kernel; None where its board is not known."""
+    idle_w, limit_w = gpu.model.idle_w if gpu.model else None, _limit_w(gpu)
+    return None if idle_w is None or limit_w is None else idle_w + marks.POLICY.spin_power_max * (limit_w - idle_w)
+
+
+def _limit_w(gpu: GPU) -> float | None:
+    return gpu.power_limit_w or (gpu.model.limit_w if gpu.model else None)
+
+
 def _scale(column: str, gpu: GPU) -> float:
     """What makes the column a ratio; 0 where that is not known."""
-    whole = {"power_w": gpu.power_limit_w or (gpu.model.limit_w if gpu.model else None), "memory_used_bytes": gpu.memory_total_bytes}
+    whole = {"power_w": _limit_w(gpu), "memory_used_bytes": gpu.memory_total_bytes}
     return 1 / (whole[column] or float("inf")) if column in whole else 1.0
 
 

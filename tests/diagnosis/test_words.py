@@ -64,6 +64,20 @@ def test_without_the_drivers_samples_the_mean_marks_a_pause():
     assert marks([0, 10], 10, {"util_mean": [0.09, 0.10]}) == [Mark(0, 10, "pause")]
 
 
+def test_what_nobody_told_of_spinning_is_marked_by_power_where_the_board_is_known():
+    columns = {
+        "util_mean": [0.95, 0.94, 1.0, 1.0, None],
+        "power_w": [196.0, 100.0, 197.0, 100.0, 100.0],
+        "dram_active": [None, 0, 0, 0.02, 0],
+    }
+
+    # a fifth of the way from 70 W to 700 W
+    assert marks([0, 10, 20, 30, 40], 10, columns, waiting_w=196.0) == [Mark(0, 10, "spinning")]
+    assert marks([0, 10, 20, 30, 40], 10, columns) == []
+    told = columns | {"spin_fraction": [0.4, None, None, 0.6, None]}
+    assert marks([0, 10, 20, 30, 40], 10, told, waiting_w=196.0) == [Mark(30, 40, "spinning")]
+
+
 def test_a_service_needs_enough_gpus_for_all_but_its_rarest_minutes():
     # 100 minutes on 4 GPUs: 94 of them 0.35 in sum (half a GPU at 0.7), 4 of them 1.4 (two), 2 of them 2.8 (four)
     sums = [0.35] * 94 + [1.4] * 4 + [2.8] * 2
