@@ -261,6 +261,12 @@ def test_pauses_of_single_ranks_are_no_checkpoint_but_those_beside_spinning_rank
     assert RULES["checkpoint_stall"].finds(corr=0.79, job_spin_max=0.05)
 
 
+def test_full_precision_is_less_sure_where_nobody_read_double_precision():
+    assert sure("no_tensor_cores", fp64=0.1) == HIGH
+    assert sure("no_tensor_cores") == MEDIUM
+    assert not RULES["no_tensor_cores"].finds(fp64=0.2)
+
+
 def test_ranks_so_near_idle_wait_however_their_utilisation_is_read():
     near = {"spin": 0, "util": 0.88, "pr": 0.119}
     assert RULES["rank_wait"].finds(**near)
