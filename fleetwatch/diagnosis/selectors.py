@@ -19,7 +19,7 @@ from fleetwatch.costs import cuts
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.selectors import Breakdown
-from fleetwatch.costs.totals import EVERYTHING, Group, Scope
+from fleetwatch.costs.totals import EVERYTHING, Group, Scope, Totals
 from fleetwatch.diagnosis import columns, taken
 from fleetwatch.diagnosis.caused import WASTE, Caused, Saving, nothing, rest, total
 from fleetwatch.diagnosis.causes import title
@@ -70,19 +70,27 @@ class Precision:
 def waste_by_cause(interval: Interval, *, scope: Scope = EVERYTHING) -> Breakdown:
     """Idle, stalled and underused time by cause, most dollars first; the lines sum to costs.totals() of these states.
 
-    What was not diagnosed, or whose ledger changed since, is in the line "undetermined".
+    What was not diagnosed yet is in the line "undetermined": of the hour that goes on, its newest minutes. Where the ledger took back
+    what a cause had explained, nothing is told of hours whose ledger changed since.
     """
     period = costs.covered(interval)
     with one_view():  # a cause is never told of time that the whole does not have yet
         whole = costs.totals(period, scope=_caused_states(scope))
-        told = taken.read(period, scope=scope, is_current=True)
-    found = [one for one in columns.lines(told, by_job=False).caused() if one.wasted_ms]
-    groups = [Group(one.cause, title(one.cause), one.totals) for one in found if one.cause != UNDETERMINED]
-    left = rest(whole, [group.totals for group in groups])
+        groups, left = _told(period, scope, whole)
+        if min(left.capacity_ms, *left.states.values(), *left.waste_ms.values()) < 0:
+            groups, left = _told(period, scope, whole, is_current=True)
     if left.capacity_ms:
         groups.append(Group(UNDETERMINED, title(UNDETERMINED), left))
     groups.sort(key=lambda group: (-group.totals.wasted_usd, -group.totals.cost_usd, -group.totals.capacity_ms, group.key))
     return Breakdown(groups, whole)
+
+
+def _told(period: Interval, scope: Scope, whole: Totals, *, is_current: bool = False) -> tuple[list[Group], Totals]:
+    """A group for each cause that wasted time, and what is left of the whole."""
+    told = taken.read(period, scope=scope, is_current=is_current)
+    found = [one for one in columns.lines(told, by_job=False).caused() if one.wasted_ms]
+    groups = [Group(one.cause, title(one.cause), one.totals) for one in found if one.cause != UNDETERMINED]
+    return groups, rest(whole, [group.totals for group in groups])
 
 
 def _caused_states(scope: Scope) -> Scope:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -50,16 +50,16 @@ class Due:
     version: int
 
 
-def diagnose(now: datetime, limit: int, *, with_current: bool = True) -> dict[str, int]:
+def diagnose(now: datetime, limit: int, *, is_live: bool = True) -> dict[str, int]:
     """How many hours of nodes (at most `limit`, newest days first) and jobs were diagnosed, and days of nodes summed.
 
-    Without the current hour, which changes all the time, only hours that are over are looked at.
+    Else than live only hours that are over are looked at, and one that goes on for the first time.
     Safe twice and when killed: an hour is noted in the transaction that wrote its causes.
     Two runs at once are fenced by the caller.
     """
     did = {"hours": 0, "jobs": 0}
     by_day: dict[date, list[Due]] = defaultdict(list)
-    for one in due(now, limit, with_current=with_current):
+    for one in due(now, limit, is_live=is_live):
         by_day[from_ms(one.hour_ms).date()].append(one)
     for day in sorted(by_day, reverse=True):
         for group in _batches(by_day[day], this_hour=to_ms(floor_hour(now))):
@@ -70,12 +70,11 @@ def diagnose(now: datetime, limit: int, *, with_current: bool = True) -> dict[st
     return did
 
 
-def due(now: datetime, limit: int, *, with_current: bool = True) -> list[Due]:
+def due(now: datetime, limit: int, *, is_live: bool = True) -> list[Due]:
     """Hours to diagnose, whose windows are still kept; newest days first, at most `limit`."""
-    since, this_hour = retention.horizon(now).date(), floor_hour(now)
-    before = this_hour + timedelta(hours=1) if with_current else this_hour
+    since, this_hour = retention.horizon(now).date(), floor_hour(now).replace(tzinfo=None)
     with connection.cursor() as cursor:
-        cursor.execute(_DUE, {"since": since, "before": before.astimezone(UTC).replace(tzinfo=None), "limit": limit})
+        cursor.execute(_DUE, {"since": since, "this_hour": this_hour, "is_live": is_live, "limit": limit})
         found = cursor.fetchall()
     return [Due(node_id, _hour_ms(day, hour), version) for node_id, day, hour, version in found]
 

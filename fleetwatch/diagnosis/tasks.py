@@ -1,19 +1,34 @@
 """Diagnosis' clock: what was posted is explained within minutes."""
 
+from datetime import datetime
+
 from celery import shared_task
 from django.utils import timezone
 
 from fleetwatch.diagnosis import fixing, retention, services
 from fleetwatch.lib.sql import advisory_lock
+from fleetwatch.operations.selectors import has_done
 from fleetwatch.operations.services import record_run
 
 HOURS_PER_RUN = 12_000  # 500 nodes x 24 hours
+LIVE_MINUTES = 5  # a cell
 
 
 @shared_task(ignore_result=True)
 def diagnose() -> None:
+    """Each minute what is over; the hour that goes on, which changes with every batch, in each five minutes once."""
+    now = timezone.now()
     with advisory_lock("diagnosis.diagnose") as held, record_run("diagnosis.diagnose") as did:
-        did.update(services.diagnose(timezone.now(), HOURS_PER_RUN) if held else {"skipped": 1})
+        if not held:
+            did.update({"skipped": 1})
+            return
+        is_live = not has_done("diagnosis.diagnose", "live", since=_five_minutes(now))
+        did.update(services.diagnose(now, HOURS_PER_RUN, is_live=is_live) | {"live": int(is_live)})
+
+
+def _five_minutes(now: datetime) -> datetime:
+    """Where the five minutes of the clock that hold `now` begin."""
+    return now.replace(minute=now.minute // LIVE_MINUTES * LIVE_MINUTES, second=0, microsecond=0)
 
 
 @shared_task(ignore_result=True)

@@ -24,6 +24,11 @@ def latest_runs() -> list[JobRun]:
     return list(JobRun.objects.raw(LATEST_RUNS))
 
 
+def has_done(name: str, what: str, *, since: datetime) -> bool:
+    """Whether a run of that name that began since then ended well and did some of `what`."""
+    return JobRun.objects.filter(name=name, started_at__gte=since, ok=True, **{f"did__{what}__gt": 0}).exists()
+
+
 def recent_failures(since: datetime, *, limit: int = 20) -> list[JobRun]:
     """Runs that ended in an error since then, newest first."""
     return list(JobRun.objects.filter(ok=False, started_at__gte=since).order_by("-started_at")[:limit])

@@ -264,6 +264,29 @@ def test_a_day_that_is_summed_while_its_causes_are_written_loses_none():
     assert [line.caused.held_ms for line in found()] == [HOUR_MS]
 
 
+def by_cause() -> dict[str, int]:
+    return {line.key: line.totals.capacity_ms for line in selectors.waste_by_cause(WEEK).lines}
+
+
+def test_causes_of_an_hour_that_goes_on_are_told_though_its_ledger_has_gone_on():
+    start, on, of = NOW - 2 * DAY, gpu(), job()
+    diagnosed(start, version=1, posted=2)
+    an_entry(on, "idle", job=of, start=start, tier="certain")
+    cause(of=of, on=on, start=start, hours=0.25)
+
+    assert by_cause() == {"idle_held": HOUR_MS // 4, "undetermined": HOUR_MS * 3 // 4}
+
+
+def test_where_the_ledger_took_back_what_a_cause_had_explained_only_hours_that_are_as_they_were_are_told():
+    on, of = gpu(), job()
+    for start, posted, tier in ((NOW - 2 * DAY, 2, "probable"), (NOW - 3 * DAY, 1, "certain")):
+        diagnosed(start, version=1, posted=posted)
+        an_entry(on, "idle", job=of, start=start, tier=tier)
+        cause(of=of, on=on, start=start)
+
+    assert by_cause() == {"idle_held": HOUR_MS, "undetermined": HOUR_MS}
+
+
 @pytest.mark.django_db(transaction=True)
 def test_waste_by_cause_is_of_one_moment(monkeypatch):
     start, on, of = NOW - 2 * DAY, gpu(), job()

@@ -4,7 +4,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from fleetwatch.operations.models import JobRun
-from fleetwatch.operations.selectors import heartbeat_age_s, latest_runs, recent_failures
+from fleetwatch.operations.selectors import has_done, heartbeat_age_s, latest_runs, recent_failures
 from fleetwatch.operations.services import beat, prune_runs, record_run
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -51,6 +51,22 @@ def test_the_latest_run_of_every_name():
         JobRun.objects.create(name=name, started_at=NOW + timedelta(minutes=minutes))
 
     assert [(run.name, run.started_at) for run in latest_runs()] == [("a", NOW + timedelta(minutes=2)), ("b", NOW + timedelta(minutes=5))]
+
+
+def test_whether_something_was_done_since_a_moment():
+    def run(name="x", *, at=NOW, ok=True, live=1):
+        JobRun.objects.create(name=name, started_at=at, ok=ok, did={"live": live})
+
+    run("y")
+    run(at=NOW - timedelta(microseconds=1))
+    run(ok=False)
+    run(ok=None)
+    run(live=0)
+    assert not has_done("x", "live", since=NOW)
+
+    run()
+    assert has_done("x", "live", since=NOW)
+    assert not has_done("x", "other", since=NOW)
 
 
 def test_no_runs_yet():

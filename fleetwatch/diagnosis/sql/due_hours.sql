@@ -1,5 +1,6 @@
 -- One row: a clock hour of a node whose ledger changed since its causes were written; newest days first.
--- In:  since (date: older hours are final), before (timestamp without zone, UTC: hours that begin then or later wait), limit.
+-- In:  since (date: older hours are final), this_hour (timestamp without zone, UTC: later hours wait), is_live (the hour that goes on
+--      too; else only for the first time), limit.
 -- Again: safe, it only reads.
 SELECT
     posted.node_id,
@@ -11,7 +12,10 @@ CROSS JOIN LATERAL unnest(posted.versions) WITH ORDINALITY AS hour (version, pla
 LEFT JOIN diagnosis_diagnosedday AS diagnosed
     ON diagnosed.node_id = posted.node_id AND diagnosed.day = posted.day
 WHERE posted.day >= %(since)s
-  AND posted.day + (hour.place - 1) * interval '1 hour' < %(before)s
+  AND (
+      posted.day + (hour.place - 1) * interval '1 hour' < %(this_hour)s
+      OR (posted.day + (hour.place - 1) * interval '1 hour' = %(this_hour)s AND (%(is_live)s OR COALESCE(diagnosed.versions[hour.place], 0) = 0))
+  )
   AND hour.version > 0
   AND hour.version IS DISTINCT FROM diagnosed.versions[hour.place]
 ORDER BY posted.day DESC, posted.node_id, hour.place
