@@ -1,4 +1,7 @@
-"""What a verdict rests on: the newest window of a finding on the GPU that it affects most, sign by sign. Worked out when asked for."""
+"""What a verdict rests on: the newest window of a finding on the GPU that it affects most, sign by sign. Worked out when asked for.
+
+Of one slow rank it is the GPU that the others wait for: that one wastes least.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +12,7 @@ from django.db.models import F, Sum
 from fleetwatch.diagnosis import advice, measures, reading
 from fleetwatch.diagnosis.caused import WASTE
 from fleetwatch.diagnosis.cells import CELL_MS
-from fleetwatch.diagnosis.detectors import DETECTORS
+from fleetwatch.diagnosis.detectors import DETECTORS, straggler
 from fleetwatch.diagnosis.features import LONG, Features, Lanes
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES, Detector, Found, Sign
@@ -94,7 +97,12 @@ def evidence(job: Job, cause: str) -> Evidence | None:
         return None
     lane = int(np.flatnonzero((lanes.gpu_id == entry.gpu_id) & (lanes.job_id == job.pk))[0])
     place = _place(detectors, lanes, lane, (hour_ms - low) // CELL_MS + last)
-    return _evidence(job, entry, lanes, place)
+    gpu = entry.gpu
+    if cause == straggler.DETECTOR.cause:
+        ranks = np.flatnonzero((lanes.job_id == job.pk) & lanes.held[:, place.cell])
+        place = replace(place, lane=straggler.slow_rank(place.features, ranks, place.cell))
+        gpu = GPU.objects.select_related("node", "model").get(pk=int(lanes.gpu_id[place.lane]))
+    return _evidence(job, entry, gpu, place)
 
 
 def _newest(job: Job, cause: str) -> CauseEntry | None:
@@ -160,8 +168,8 @@ def _place(detectors: Sequence[Detector], lanes: Lanes, lane: int, last: int) ->
     return max(hits, key=lambda place: place.found.confidence[lane, place.cell]) if hits else tried[-1]
 
 
-def _evidence(job: Job, entry: CauseEntry, lanes: Lanes, place: _Place) -> Evidence:
-    length = place.features.length
+def _evidence(job: Job, entry: CauseEntry, gpu: GPU, place: _Place) -> Evidence:
+    lanes, length = place.features.lanes, place.features.length
     end_ms = lanes.start_ms + (place.cell + 1) * CELL_MS
     start_ms = max(end_ms - length * CELL_MS, lanes.start_ms)
     at = (place.lane, place.cell)
@@ -170,12 +178,12 @@ def _evidence(job: Job, entry: CauseEntry, lanes: Lanes, place: _Place) -> Evide
     signs = [(sign, not is_met or bool(sign.met[at])) for sign in place.found.signs] + [(sign, False) for sign in place.found.strengthens]
     read = tuple(_read(sign, place, is_needed=is_needed) for sign, is_needed in signs)
     return Evidence(
-        entry.gpu,
+        gpu,
         start_ms,
         end_ms,
         read,
         CONFIDENCES[entry.confidence],
-        _facts(job, entry, place, read),
+        _facts(job, entry, gpu, place, read),
         is_shared=bool(place.features.is_shared[at]),
     )
 
@@ -189,7 +197,7 @@ def _read(sign: Sign, place: _Place, *, is_needed: bool) -> Read:
     return Read(sign.feature, label, value, measures.shown(sign.feature, value), bound, bool(sign.met[at]), is_needed)
 
 
-def _facts(job: Job, entry: CauseEntry, place: _Place, read: Sequence[Read]) -> advice.Facts:
+def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[Read]) -> advice.Facts:
     lanes, at = place.features.lanes, (place.lane, place.cell)
     long = Features(lanes, min(LONG, lanes.held.shape[1]))
     cores, peak = (_known(features[name], at) for features, name in ((place.features, "cores"), (long, "mem_max")))
@@ -197,14 +205,14 @@ def _facts(job: Job, entry: CauseEntry, place: _Place, read: Sequence[Read]) -> 
     affected = CauseEntry.objects.filter(job=job, cause=entry.cause, start=entry.start).values("gpu_id").distinct().count()
     gpu_ids = np.unique(lanes.gpu_id[lanes.job_id == job.pk])
     return replace(
-        facts_of(job, entry.gpu, gpus=len(gpu_ids), affected_gpus=affected),
-        gpus_on_node=GPU.objects.filter(pk__in=gpu_ids.tolist(), node=entry.gpu.node_id).count(),
+        facts_of(job, gpu, gpus=len(gpu_ids), affected_gpus=affected),
+        gpus_on_node=GPU.objects.filter(pk__in=gpu_ids.tolist(), node=gpu.node_id).count(),
         cores=cores,
-        memory_total_bytes=entry.gpu.memory_total_bytes,
+        memory_total_bytes=gpu.memory_total_bytes,
         memory_peak_ratio=peak,
-        gpu_model=entry.gpu.model.name if entry.gpu.model else "",
-        mig_profile=entry.gpu.mig_profile,
-        indexes=() if entry.gpu.index is None else (entry.gpu.index,),
+        gpu_model=gpu.model.name if gpu.model else "",
+        mig_profile=gpu.mig_profile,
+        indexes=() if gpu.index is None else (gpu.index,),
         met=frozenset(sign.feature for sign in read if sign.is_met),
     )
 

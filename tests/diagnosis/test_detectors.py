@@ -247,6 +247,24 @@ def test_a_rank_that_works_while_the_others_wait_is_a_straggler(one, most, is_fo
     assert RULES["straggler"].finds(**known) == is_found
 
 
+@pytest.mark.parametrize(
+    ("read", "rank"),
+    [
+        ({"clk": (0.97, 0.97, 0.6, 0.97)}, 2),
+        ({"clk": (0.97, 0.97, 0.6, 0.97), "ten": (0.3, 0.3, 0.3, 0.5)}, 2),  # the clock says more than what follows from it
+        ({"clk": (0.97, 0.97, 0.96, 0.97), "ten": (0.3, 0.3, 0.3, 0.5)}, 3),
+        ({"pr_max": (0.5, 0.2, 0.5, 0.5)}, 1),
+        ({"corr": (0.9, 0.9, 0.9, -0.8)}, 3),
+        ({}, 0),
+    ],
+)
+def test_the_slow_rank_is_the_one_that_a_met_sign_is_about(read, rank):
+    f = Features(lanes(jobs=[7] * 4, util_mean=[[1.0]] * 4), 1)
+    f._known.update({name: np.array(values)[:, None] for name, values in read.items()})
+
+    assert straggler.slow_rank(f, np.arange(4), 0) == rank
+
+
 def test_deviation_within_the_ranks_own_spread_is_none():
     power = {"job_pr_max_median": 0.5, "job_pr_max_mad": 0.1, "job_pr_max_min": 0.21, "job_pr_max_max": 0.6}
 

@@ -5,7 +5,7 @@ Why it is slower (its link's generation and width, other work on its host) is no
 
 import numpy as np
 
-from fleetwatch.diagnosis.features import SHORT, Features, Mask
+from fleetwatch.diagnosis.features import SHORT, Features, Floats, Ints, Mask
 from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, Sign, all_met, at_least, found
 
 GPUS = 2
@@ -43,6 +43,20 @@ def _largest_deviation(f: Features, name: str) -> np.ndarray:
     farthest = np.fmax(f[f"job_{name}_max"] - median, median - f[f"job_{name}_min"])
     is_far = (f["job_gpus"] >= RANKS_FOR_MAD) & (farthest > MADS * mad)
     return np.where(np.isnan(farthest), np.nan, np.where(is_far, farthest, 0.0))
+
+
+def slow_rank(f: Features, rows: Ints, cell: int) -> int:
+    """Of a job's rows, all held at that cell, the one that the others wait for, by the first sign that is met (none: the first row)."""
+
+    def read(name: str) -> Floats:
+        return np.asarray(f[name][rows, cell])
+
+    if (read("job_clk_min") / read("job_clk_median"))[0] < CLOCK:
+        return int(rows[np.nanargmin(read("clk"))])
+    for name in COMPARED:
+        if _largest_deviation(f, name)[rows[0], cell] >= POINTS:
+            return int(rows[np.nanargmax(np.abs(read(name) - read(f"job_{name}_median")))])
+    return int(rows[np.nanargmin(read("corr"))]) if read("job_corr_min")[0] < -INVERTED else int(rows[0])
 
 
 DETECTOR = Detector("straggler", (SHORT,), find)
