@@ -79,14 +79,32 @@ def advise(code: str, facts: Facts) -> Advice:
     cause = of_kind(code, facts.kind)
     pid = str(facts.place.pids[0]) if facts.place.pids else "PID"
     tell = tuple(Step(step.text, step.code.replace("--pid PID", f"--pid {pid}")) for step in cause.tell)
-    over = (OVER,) if code in _ENDED_BY_HAND and facts.place.is_over else ()
-    fixes = tuple(Step(step.text, _on(step.code, facts.indexes)) for step in (*_concrete(code, facts), *cause.fixes))
-    return Advice(cause, (*over, *fixes), command(code, facts.place), tell)
+    is_over = _is_ended(code, facts.place)
+    todo = (*(() if is_over else _concrete(code, facts)), *_fixes(cause, facts.place))
+    steps = tuple(Step(step.text, _filled(step.code, facts)) for step in todo)
+    return Advice(cause, (OVER, *steps) if is_over else steps, command(code, facts.place), tell)
 
 
-def _on(typed: str, indexes: tuple[int, ...]) -> str:
-    """The command with the GPUs that it is about, where these are known."""
-    return typed.replace("-i INDEX", f"-i {','.join(map(str, indexes))}") if indexes else typed
+def first_step(cause: Cause, place: Place) -> Step:
+    """What to do first, told by the job's row alone: with the command that ends it, or what fits into a line. Empty: nothing."""
+    text, code = (fixes[0].text, fixes[0].code) if (fixes := _fixes(cause, place)) else ("", "")
+    return Step(text, command(cause.code, place) or ("" if "\n" in code else code))
+
+
+def _fixes(cause: Cause, place: Place) -> tuple[Step, ...]:
+    """Of what a person ends the first fix is to end it: of a job that is over the others are left."""
+    return cause.fixes[1:] if _is_ended(cause.code, place) else cause.fixes
+
+
+def _is_ended(code: str, place: Place) -> bool:
+    return code in _ENDED_BY_HAND and place.is_over
+
+
+def _filled(typed: str, facts: Facts) -> str:
+    """The command with the GPUs that it is about and the loaders that fit, where these are known."""
+    workers = workers_per_gpu(facts.cores, facts.gpus_on_node)
+    typed = typed if workers is None else typed.replace("CORES_PER_GPU", str(workers))
+    return typed.replace("-i INDEX", f"-i {','.join(map(str, facts.indexes))}") if facts.indexes else typed
 
 
 def command(code: str, place: Place) -> str:
@@ -141,9 +159,11 @@ def _session(facts: Facts) -> tuple[Step, ...]:
 
 
 def _other_node(facts: Facts) -> tuple[Step, ...]:
-    if not facts.place.node or facts.place.scheduler != "slurm":
+    if not facts.place.node:
         return ()
-    return (Step("Run it again without the slow GPU's node.", f"sbatch --exclude={_word(facts.place.node)} job.sh"),)
+    slow = f"GPU {facts.indexes[0]} of {facts.place.node}" if facts.indexes else f"a GPU of {facts.place.node}"
+    without = f"sbatch --exclude={_word(facts.place.node)} job.sh" if facts.place.scheduler == "slurm" else ""
+    return (Step(f"The slow one is {slow}.", without),)
 
 
 def _fewer_gpus(facts: Facts) -> tuple[Step, ...]:

@@ -180,7 +180,7 @@ CATALOGUE: tuple[Cause, ...] = (
         "One rank's clock, power or tensor activity lies far from the median of its peers while all are busy.",
         "clocks, power or tensor activity of all the job's GPUs",
         (
-            Step("If the pace returns without that node, take the node out of service."),
+            Step("Run it without the slow GPU's node: if the pace returns, take that node out of service."),
             Step(
                 "Compare the slow GPU's clock, temperature and PCIe link with its neighbours'.",
                 "nvidia-smi --query-gpu=index,clocks.sm,temperature.gpu,pcie.link.gen.current,pcie.link.width.current --format=csv",

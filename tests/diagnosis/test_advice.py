@@ -133,7 +133,43 @@ def test_of_a_job_that_ended_nothing_is_left_to_end():
 
     assert told.command == ""
     assert told.steps[0] == advice.OVER
-    assert advice.OVER not in advice.advise("hung", advice.Facts(Place("slurm", "4711"))).steps
+    assert not any(step.text.startswith("End it") for step in told.steps)
+    running = advice.advise("hung", advice.Facts(Place("slurm", "4711"))).steps
+    assert advice.OVER not in running
+    assert running[0].text.startswith("End it")
+
+
+def test_the_slow_rank_is_named_and_its_node_left_out():
+    told = advice.advise("straggler", Facts(Place("slurm", "7", node="gpu-02"), gpus=16, indexes=(5,)))
+
+    assert told.steps[0] == advice.Step("The slow one is GPU 5 of gpu-02.", "sbatch --exclude=gpu-02 job.sh")
+
+
+@pytest.mark.parametrize(
+    ("cause", "place", "step"),
+    [
+        ("hung", Place("slurm", "7"), ("End it and let it start again from its last checkpoint.", "scancel 7")),
+        ("bursty_service", Place("slurm", "7"), ("Put several models or replicas on one GPU: MPS, time-slicing or MIG.", "")),
+        ("no_tensor_cores", Place(), ("Compute in BF16.", "")),  # its code takes two lines
+        ("undetermined", Place(), ("", "")),
+    ],
+)
+def test_the_first_thing_to_do_is_the_first_fix_with_what_fits_into_a_line(cause, place, step):
+    assert advice.first_step(BY_CODE[cause], place) == advice.Step(*step)
+
+
+def test_of_a_job_that_ended_the_first_thing_to_do_is_about_its_next_run():
+    told = advice.first_step(BY_CODE["allocated_no_process"], Place("slurm", "7", is_over=True))
+
+    assert told.code == "set -euo pipefail"
+    assert "ended or crashed" in told.text
+
+
+def test_loaders_that_wait_for_the_disk_are_told_how_many_they_may_be():
+    told = advice.advise("data_starved", Facts(cores=12.0, gpus_on_node=2, met=frozenset({"iop"})))
+
+    assert any("num_workers=6" in step.code for step in told.steps)
+    assert not any("CORES_PER_GPU" in step.code for step in told.steps)
 
 
 def test_a_sick_node_is_taken_out_of_service_and_no_job_is_ended():

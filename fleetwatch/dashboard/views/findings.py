@@ -24,7 +24,7 @@ from fleetwatch.dashboard import selectors as rows
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis import advice, deciding, demand, evidence, fixes, places, recurring, rules_in_words, selectors
-from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, Cause, of_kind, title
+from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, Cause, Step, of_kind, title
 from fleetwatch.diagnosis.deciding import Decision, DecisionError
 from fleetwatch.diagnosis.listed import Line
 from fleetwatch.diagnosis.models import Finding
@@ -60,7 +60,7 @@ class Row:
     line: Line
     cause: Cause
     confidence: str
-    command: str
+    step: Step
 
 
 @require_GET
@@ -113,9 +113,7 @@ def findings(request: HttpRequest) -> HttpResponse:
 def _row(line: Line) -> Row:
     job = line.job
     cause = of_kind(line.finding.cause, job.kind)
-    typed = advice.command(cause.code, evidence.place_of(job))
-    first = next((step.code for step in cause.fixes if step.code and "\n" not in step.code), "")
-    return Row(line, cause, CONFIDENCES[line.caused.confidence], typed or first)
+    return Row(line, cause, CONFIDENCES[line.caused.confidence], advice.first_step(cause, evidence.place_of(job)))
 
 
 @require_GET
@@ -174,7 +172,7 @@ def _finding_page(request: HttpRequest, found: Finding, *, action: str = "", err
         "confidence": CONFIDENCES[line.caused.confidence],
         "evidence": seen,
         "advice": advice.advise(found.cause, facts),
-        "others": [Row(other, BY_CODE[other.finding.cause], "", "") for other in _others(found, period.interval, line)],
+        "others": [Row(other, BY_CODE[other.finding.cause], "", Step("")) for other in _others(found, period.interval, line)],
         "ahead": recurring.projection(job, found.cause, now=period.now),
         "demand": _demand(found, period.interval) if found.cause == "bursty_service" else None,
         "precision": selectors.precision().get(found.cause),
