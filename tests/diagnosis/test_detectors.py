@@ -296,6 +296,13 @@ def test_ranks_so_near_idle_wait_however_their_utilisation_is_read():
     assert not RULES["rank_wait"].finds(**near, dram=0.02)
 
 
+def test_ranks_that_neither_compute_nor_move_data_wait_though_they_draw_more():
+    still = {"spin": 0, "pr": 0.3, "ten": 0.0049, "dram": 0.019}
+    assert RULES["rank_wait"].finds(**still, sm=0.29)
+    assert not RULES["rank_wait"].finds(**still, sm=0.30)
+    assert not RULES["rank_wait"].finds(**still | {"dram": None})
+
+
 @pytest.mark.parametrize("counter", [{"sm": 0.30}, {"ten": 0.06}])
 def test_of_the_counters_of_a_small_batch_the_one_that_was_read_may_contradict(counter):
     # an exporter's default has tensor activity without that of the SMs
