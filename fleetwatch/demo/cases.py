@@ -62,15 +62,27 @@ class Case:
         return self.jobs[0]
 
 
-def draw_case(archetype: str, seed: int, *, held_out: bool = False, sensors: str = "all", minutes: int = 30, model: str = "H100") -> Case:
-    """The case of that archetype (of NAMES, EXTRAS or MIXTURES) and seed, always the same. Raises KeyError for another name."""
+def draw_case(
+    archetype: str,
+    seed: int,
+    *,
+    held_out: bool = False,
+    is_outside: bool = False,
+    sensors: str = "all",
+    minutes: int = 30,
+    model: str = "H100",
+) -> Case:
+    """The case of that archetype (of NAMES, EXTRAS or MIXTURES) and seed, always the same. Raises KeyError for another name.
+
+    Held out, a number is up to HELD_OUT_SPREAD more or less than one of its range; `is_outside`: so far below or above the range.
+    """
     rng = random.Random(f"{archetype}/{seed}/{held_out}")
     kinds = (MIXTURES | EXTRAS)[archetype] if archetype in MIXTURES | EXTRAS else (BY_NAME[archetype],)
     start_ms = FIRST_MS + rng.randrange(WEEKS_HOURS) * HOUR_MS
     end_ms = start_ms + minutes // 5 * CELL_MS
     smallest, largest = max(kind.sizes[0] for kind in kinds), min(kind.sizes[1] for kind in kinds)
     size = rng.randint(smallest, max(smallest, largest))
-    parts = _parts(archetype, kinds, rng, start_ms=start_ms, end_ms=end_ms, size=size, spread=HELD_OUT_SPREAD * held_out)
+    parts = _parts(archetype, kinds, rng, start_ms=start_ms, end_ms=end_ms, size=size, held_out=held_out, is_outside=is_outside)
     cards = [card(Spec(size, model, seed), node=f"case-{archetype}-{seed}", index=index) for index in range(size)]
     count = (end_ms - start_ms) // (WINDOW_S * SECOND_MS)
     drawn = draw(cards, parts, start_ms=start_ms, count=count, window_s=WINDOW_S, seed=seed)
@@ -99,17 +111,27 @@ def with_sensors(case: Case, sensors: str) -> Case:
 
 
 def _parts(
-    name: str, kinds: Sequence[Archetype], rng: random.Random, *, start_ms: int, end_ms: int, size: int, spread: float
+    name: str,
+    kinds: Sequence[Archetype],
+    rng: random.Random,
+    *,
+    start_ms: int,
+    end_ms: int,
+    size: int,
+    held_out: bool,
+    is_outside: bool,
 ) -> list[Part]:
     """The jobs of the case: one, two side by side, or (half-way) one that turns into another in the middle cell."""
     changes = name.startswith("half_way")
+    spread = HELD_OUT_SPREAD if held_out or is_outside else 0.0
     seed = f"{name}/{rng.random()}"
     parts = []
     for place, kind in enumerate(kinds):
         number = 1 if changes else 1 + place
         job = SimulatedJob(
-            number, "bench", kind.names[0], "ann", "lab", kind, tuple(range(size)), start_ms, end_ms + AGE_MS, f"{seed}/{place}", spread
-        )
+            number, "bench", kind.names[0], "ann", "lab", kind, tuple(range(size)), start_ms, end_ms + AGE_MS, f"{seed}/{place}", spread,
+            is_outside,
+        )  # fmt: skip
         job = replace(job, start_ms=start_ms if name == "warm_up" else _began_ms(job, rng))
         parts.append(Part(job, job.start_ms, job.end_ms))
     if not changes:

@@ -346,6 +346,18 @@ def test_numbers_drawn_with_a_spread_leave_their_ranges_but_a_resident_kernel_st
     assert {traits.levels[HIGH].util for traits in drawn} == {1.0}
 
 
+def test_numbers_drawn_outside_lie_below_or_above_their_ranges():
+    ranges = BY_NAME["healthy_llm"]
+    drawn = [draw_traits(ranges, str(seed), ranks=8, spread=0.3, is_outside=True) for seed in range(200)]
+
+    powers = [traits.levels[HIGH].tensor for traits in drawn]
+    below, above = [power for power in powers if power <= 0.35], [power for power in powers if power >= 0.48]
+    assert len(below) + len(above) == 200
+    assert 0.35 * 0.7 <= min(below) < 0.35 * 0.75
+    assert 0.48 * 1.25 < max(above) <= 0.48 * 1.3
+    assert {traits.levels[HIGH].util for traits in drawn} == {1.0}
+
+
 def test_bursts_lie_in_their_hour_and_do_not_overlap():
     bursts = bursts_of_hour("7/1", 498_333, burst_s=(2.0, 40.0), gap_s=6.0, is_diurnal=True)
 

@@ -28,7 +28,7 @@ OUTAGE_CHANCE, OUTAGE_S = 0.2, (180, 2400)  # of a node and day; an agent that d
 
 @dataclass(frozen=True)
 class SimulatedJob:
-    """One job on this node, over [start_ms, end_ms); `seed` draws its numbers, `spread` lets them leave their ranges."""
+    """One job on this node, over [start_ms, end_ms); `seed` draws its numbers, `spread` lets them leave their ranges, or all must."""
 
     number: int
     cluster: str
@@ -41,6 +41,7 @@ class SimulatedJob:
     end_ms: int
     seed: str
     spread: float = 0.0
+    is_outside: bool = False
 
     @property
     def key(self) -> str:

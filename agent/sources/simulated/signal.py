@@ -98,7 +98,7 @@ class Signal:
 
     def __init__(self, job: SimulatedJob) -> None:
         self.job = job
-        self.traits = draw_traits(job.archetype, job.seed, ranks=len(job.gpus), spread=job.spread)
+        self.traits = draw_traits(job.archetype, job.seed, ranks=len(job.gpus), spread=job.spread, is_outside=job.is_outside)
         self.start_s = job.start_ms / 1000
         self._bursts: Dict[int, List[Tuple[float, float]]] = {}
         self._recent: Dict[Tuple[float, float], Shares] = {}  # asked for by one rank, wanted by the others too

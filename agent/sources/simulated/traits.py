@@ -90,13 +90,16 @@ NO_WORK = DrawnLevel(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.97)
 
 
 class Draw:
-    """Draws a job's numbers; `spread` lets each leave its range by up to that part of itself."""
+    """Draws a job's numbers; `spread` lets each leave its range by up to that part of itself, `is_outside` makes each leave it."""
 
-    def __init__(self, seed: str, spread: float) -> None:
-        self._rng, self._spread = random.Random(seed), spread
+    def __init__(self, seed: str, spread: float, *, is_outside: bool) -> None:
+        self._rng, self._spread, self._is_outside = random.Random(seed), spread, is_outside
 
     def value(self, low_high: Range, *, most: float = NEVER_S) -> float:
-        """A number of the range, times 1 +- spread, at most `most`."""
+        """A number of the range, times 1 +- spread; or one below or above it, by a part of it up to the spread. At most `most`."""
+        if self._is_outside:
+            edge = self._rng.randrange(2)
+            return min(low_high[edge] * (1.0 + (-1, 1)[edge] * self._rng.uniform(0.0, self._spread)), most)
         drawn = self._rng.uniform(*low_high)
         if self._spread:
             drawn *= self._rng.uniform(1.0 - self._spread, 1.0 + self._spread)
@@ -137,9 +140,9 @@ class Draw:
         return DrawnLoad._make([*ratios, *(self.value(one) * MIB for one in traffic), self.ratio(load.io_stall)])
 
 
-def draw_traits(kind: Archetype, seed: str, *, ranks: int, spread: float = 0.0) -> Traits:
+def draw_traits(kind: Archetype, seed: str, *, ranks: int, spread: float = 0.0, is_outside: bool = False) -> Traits:
     """The numbers of the job of that seed on so many GPUs, always the same for the same seed."""
-    draw = Draw(seed + "/traits", spread)
+    draw = Draw(seed + "/traits", spread, is_outside=is_outside)
     levels = tuple(draw.level(level) for level in (kind.high, kind.low, kind.pause, kind.onset, WARMING_UP))
     working = draw.load(kind.load)
     resting = draw.load(kind.pause_load) if kind.pause_load else working._replace(cpu=working.cpu / 4, main_thread=working.main_thread / 4)
