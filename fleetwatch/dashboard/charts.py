@@ -1,7 +1,7 @@
 """Every chart by name: its figure, and the same rows as a table and as CSV."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import accumulate
@@ -149,11 +149,13 @@ AT_LEAST_MS = 3_600_000  # drawn, so that a short window has something to be com
 MARKED = {marks.PAUSE: ("pause", "stalled"), marks.SPINNING: ("spinning", "idle")}
 CURVES = {
     "util_mean": ("utilisation", "accent"),
-    "power_w": ("power of its limit", "ink"),
+    "power_w": ("power, idle to limit", "ink"),
     "sm_active": ("SM active", "ink-3"),
     "tensor_active": ("tensor active", "ink-3"),
     "memory_used_bytes": ("memory used", "accent"),
+    "sm_clock_hz": ("clock of its maximum", "good"),
 }
+WHOLE_OF = {"sm_clock_hz": "sm_clock_max_hz"}  # another column
 DASHED = ("tensor_active", "memory_used_bytes")
 PLACE_LINES = {
     "gpu_fault": "GPUs that could not work",
@@ -161,6 +163,9 @@ PLACE_LINES = {
     "persistence_off": "GPUs with it off",
     "queue_or_scheduler": "GPUs free while jobs waited",
 }
+# drawn of the job's other GPU that the rule compares with, too: the first that was read
+BESIDE = {"partial_idle": ("util_mean",), "straggler": ("sm_clock_hz", "power_w")}
+OF_CLOCK = ("straggler",)
 OF_MEMORY = ("idle_held", "bursty_service", "oversized_gpu", "oom_thrash", "small_batch")
 
 
@@ -175,13 +180,16 @@ def _finding(params: Params, period: Period) -> Chart:
         raise NoSuchChartError(number)
     start_ms = max(min(seen.start_ms, seen.end_ms - AT_LEAST_MS), found.its_job.start_ms or 0)
     step_s = max(10 if seen.end_ms - start_ms <= FINE_MS else 30, seen.gpu.node.window_s)
-    columns = [column for column in CURVES if column != "memory_used_bytes" or found.cause in OF_MEMORY]
-    told = telemetry.series(seen.gpu, start_ms, seen.end_ms, columns=[*columns, *marks.COLUMNS], step_s=step_s)
-    lines = [
-        Line(CURVES[column][0], _scaled(told.columns[column], scale), CURVES[column][1], is_dashed=column in DASHED)
-        for column in columns
-        if any(value is not None for value in told.columns[column]) and (scale := _scale(column, seen.gpu))
-    ]
+    # the clock takes the place of SM activity: with more curves the legend hides some
+    only = {"memory_used_bytes": OF_MEMORY, "sm_clock_hz": OF_CLOCK, "sm_active": () if found.cause in OF_CLOCK else (found.cause,)}
+    columns = [column for column in CURVES if found.cause in only.get(column, (found.cause,))]
+    told = telemetry.series(seen.gpu, start_ms, seen.end_ms, columns=[*CURVES, *WHOLE_OF.values(), *marks.COLUMNS], step_s=step_s)
+    lines = curves(told.columns, columns, seen.gpu)
+    if seen.beside:
+        columns = [*BESIDE[found.cause]]
+        other = telemetry.series(seen.beside, start_ms, seen.end_ms, columns=[*columns, *WHOLE_OF.values()], step_s=step_s)
+        beside = curves(other.columns, columns, seen.beside)
+        lines += [replace(line, name=f"{line.name}, {_beside(seen)}", is_dashed=True) for line in beside[:1]]
     starts = [_local(at_ms, period) for at_ms in told.start_ms]
     marked = marks.marks(told.start_ms, step_s * 1000, told.columns, waiting_w=_waiting_w(seen.gpu))
     shades = [(_local(mark.start_ms, period), _local(mark.end_ms, period), MARKED[mark.kind][1]) for mark in marked]
@@ -230,10 +238,36 @@ def _limit_w(gpu: GPU) -> float | None:
     return gpu.power_limit_w or (gpu.model.limit_w if gpu.model else None)
 
 
-def _scale(column: str, gpu: GPU) -> float:
-    """What makes the column a ratio; 0 where that is not known."""
-    whole = {"power_w": _limit_w(gpu), "memory_used_bytes": gpu.memory_total_bytes}
-    return 1 / (whole[column] or float("inf")) if column in whole else 1.0
+def curves(told: Mapping[str, Sequence[float | None]], columns: Iterable[str], gpu: GPU) -> list[Line]:
+    """What was read of the GPU, each as a share of its range."""
+    return [
+        Line(CURVES[column][0], _shares(told[column], *between), CURVES[column][1], is_dashed=column in DASHED)
+        for column in columns
+        if any(value is not None for value in told[column]) and (between := _range(column, gpu, told))
+    ]
+
+
+def _beside(seen: evidence.Evidence) -> str:
+    """The other GPU, by its node where that is another one."""
+    gpu = seen.beside
+    return "" if gpu is None else f"GPU {gpu.index}" if gpu.node_id == seen.gpu.node_id else f"{gpu.node.name} GPU {gpu.index}"
+
+
+def _shares(values: Sequence[float | None], low: float, high: float) -> list[float | None]:
+    return [None if value is None else round((value - low) / (high - low), 5) for value in values]
+
+
+def _range(column: str, gpu: GPU, told: Mapping[str, Sequence[float | None]]) -> tuple[float, float] | None:
+    """Between which values the column is drawn, of power as the rules read it; None where that is not known."""
+    if column in WHOLE_OF:
+        whole = max((value or 0.0 for value in told[WHOLE_OF[column]]), default=0.0)
+        return (0.0, whole) if whole else None
+    if column == "memory_used_bytes":
+        return (0.0, float(gpu.memory_total_bytes)) if gpu.memory_total_bytes else None
+    if column != "power_w":
+        return (0.0, 1.0)
+    idle_w, limit_w = gpu.model.idle_w if gpu.model else None, _limit_w(gpu)
+    return (idle_w, limit_w) if idle_w is not None and limit_w is not None and idle_w < limit_w else None
 
 
 def _budget(params: Params, period: Period) -> Chart:

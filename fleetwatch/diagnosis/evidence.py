@@ -3,7 +3,7 @@
 Of one slow rank it is the GPU that the others wait for: that one wastes least.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from fleetwatch.diagnosis import advice, measures, reading
 from fleetwatch.diagnosis.caused import WASTE
 from fleetwatch.diagnosis.cells import CELL_MS
 from fleetwatch.diagnosis.detectors import DETECTORS, straggler
-from fleetwatch.diagnosis.features import LONG, Features, Lanes
+from fleetwatch.diagnosis.features import LONG, Features, Ints, Lanes
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES, Detector, Found, Sign
 from fleetwatch.inventory.models import GPU
@@ -53,6 +53,7 @@ class Evidence:
     confidence: str
     facts: advice.Facts
     is_shared: bool = False  # other jobs held the GPU in that window too
+    beside: GPU | None = None  # of the job, that the rule compares it with
 
     @property
     def matched(self) -> int:
@@ -97,12 +98,10 @@ def evidence(job: Job, cause: str) -> Evidence | None:
         return None
     lane = int(np.flatnonzero((lanes.gpu_id == entry.gpu_id) & (lanes.job_id == job.pk))[0])
     place = _place(detectors, lanes, lane, (hour_ms - low) // CELL_MS + last)
-    gpu = entry.gpu
+    ranks = np.flatnonzero((lanes.job_id == job.pk) & lanes.held[:, place.cell])
     if cause == straggler.DETECTOR.cause:
-        ranks = np.flatnonzero((lanes.job_id == job.pk) & lanes.held[:, place.cell])
         place = replace(place, lane=straggler.slow_rank(place.features, ranks, place.cell))
-        gpu = GPU.objects.select_related("node", "model").get(pk=int(lanes.gpu_id[place.lane]))
-    return _evidence(job, entry, gpu, place)
+    return replace(_evidence(job, entry, _gpu(place, place.lane), place), beside=_beside_it(cause, place, ranks))
 
 
 def _newest(job: Job, cause: str) -> CauseEntry | None:
@@ -166,6 +165,26 @@ def _place(detectors: Sequence[Detector], lanes: Lanes, lane: int, last: int) ->
     hits = [place for place in tried if place.found.hits[lane, place.cell]]
     # of several as sure the latest shortest one: max keeps the first
     return max(hits, key=lambda place: place.found.confidence[lane, place.cell]) if hits else tried[-1]
+
+
+# The job's GPU that a rule compares the one that was looked at with: by which feature it is nearest to what of the others.
+_COMPARED: dict[str, tuple[str, Callable[[np.ndarray], float]]] = {
+    "partial_idle": ("util", np.nanmax),
+    "straggler": ("pr_max", np.nanmedian),
+}
+
+
+def _beside_it(cause: str, place: _Place, ranks: Ints) -> GPU | None:
+    others = ranks[ranks != place.lane]
+    if cause not in _COMPARED:
+        return None
+    feature, of_all = _COMPARED[cause]
+    values = place.features[feature][others, place.cell]
+    return None if np.isnan(values).all() else _gpu(place, int(others[np.nanargmin(np.abs(values - of_all(values)))]))
+
+
+def _gpu(place: _Place, lane: int) -> GPU:
+    return GPU.objects.select_related("node", "model").get(pk=int(place.features.lanes.gpu_id[lane]))
 
 
 def _evidence(job: Job, entry: CauseEntry, gpu: GPU, place: _Place) -> Evidence:
