@@ -45,14 +45,21 @@ class Done:
     windows: int
     batches: int
     gpus: int
+    first_ms: int
+    last_ms: int
 
 
 def send(chosen: Config) -> int:
     """The command: sends the files, and says of each what it became; 0."""
     for done in replay(chosen, hub(chosen).send):
-        sys.stdout.write("%s: %d windows of %d GPUs in %d batches, all at the hub\n" % (done.path, done.windows, done.gpus, done.batches))
+        sent = (done.path, done.windows, done.gpus, _minute(done.first_ms), _minute(done.last_ms), done.batches)
+        sys.stdout.write("%s: %d windows of %d GPUs, %s to %s UTC, in %d batches, all at the hub\n" % sent)
         sys.stdout.flush()
     return 0
+
+
+def _minute(at_ms: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(at_ms // 1000))
 
 
 def replay(config: Config, send: Callable[[bytes], Outcome]) -> Iterator[Done]:
@@ -160,7 +167,7 @@ def _send_log(recorded: Log, config: Config, job: Optional[Job], send: Callable[
     finally:
         spool.close()
         shutil.rmtree(folder, ignore_errors=True)
-    return Done(recorded.path, windows, batches, len(recorded.gpus))
+    return Done(recorded.path, windows, batches, len(recorded.gpus), recorded.first_ms, recorded.last_ms)
 
 
 def maker(content: wire.Batch) -> Callable[[int], bytes]:

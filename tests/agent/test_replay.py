@@ -340,7 +340,9 @@ def test_the_command_says_what_arrived(hub, tmp_path, capsys):
     log = write(tmp_path / "log.csv", [row(second) for second in range(20)])
 
     assert main(["replay", str(log), "--server", hub.url, "--token", "t", "--node", "n"]) == 0
-    assert capsys.readouterr().out == f"{log}: 2 windows of 1 GPUs in 1 batches, all at the hub\n"
+    assert (
+        capsys.readouterr().out == f"{log}: 2 windows of 1 GPUs, 2026-11-03 09:00 to 2026-11-03 09:00 UTC, in 1 batches, all at the hub\n"
+    )
 
 
 def test_every_batch_of_a_replay_is_acceptable_to_the_wire(hub, tmp_path):
