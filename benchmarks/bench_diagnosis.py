@@ -168,7 +168,8 @@ def beyond(found: Mapping[str, Judged], seeds: int) -> Table:
         [TITLES[sensors], *(one.share(names, grade) for grade in GRADES), one.accused()] for sensors, one in found.items()
     ]
     notes = (
-        "a healthy job whose every number is a third worse is not told from one that is a little communication-bound, nor the reverse",
+        "most of what is wrong here is another truth by then: a throttled GPU near its full clock and a checkpoint of a few percent of the "
+        "time are called healthy, healthy work that moves more memory than it computes memory-bound",
     )
     return Table(
         f"Accuracy where every number lies below or above its range, by up to 30 %: {seeds} cases of each of {len(names)} kinds, %",

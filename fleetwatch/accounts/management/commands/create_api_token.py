@@ -2,16 +2,16 @@
 
 import argparse
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.services import SCOPES, create_api_token
+from fleetwatch.lib.commands import HubCommand
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     help = "Makes an API token for a user, and prints it once."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("user", metavar="USER")

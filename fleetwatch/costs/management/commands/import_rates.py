@@ -3,17 +3,17 @@
 from functools import partial
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from fleetwatch.costs import imports
 from fleetwatch.costs.management import importing
 from fleetwatch.costs.rate_csv import COLUMNS, MAX_BYTES
+from fleetwatch.lib.commands import HubCommand
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     help = f"Sets the rates of a CSV file, all or none of them. Columns: {', '.join(COLUMNS)} (docs/money.md)."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         importing.add_arguments(parser)

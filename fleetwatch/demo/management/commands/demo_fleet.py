@@ -11,7 +11,7 @@ from typing import Any
 
 import django
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
 from fleetwatch.accounts.selectors import zone
@@ -21,6 +21,7 @@ from fleetwatch.demo import bulk, fleet, tiling
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger import state_days
 from fleetwatch.ledger.services import post
+from fleetwatch.lib.commands import HubCommand
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.operations.services import record_run
 
@@ -30,14 +31,13 @@ DISTINCT = 128
 NO_LIMIT = 10**9
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     """Tells the nodes' days side by side, posts them, and tiles older days of the ledger where asked."""
 
     help = (
         "Makes a fleet for load tests on an empty hub: whole UTC days of windows as sealed columns, posted for real, "
         "and older days of the ledger tiled from the oldest posted one (--ledger-days). 1,000 GPUs x 30 days take minutes."
     )
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--gpus", type=int, default=1000, help="eight to a node (default %(default)s)")

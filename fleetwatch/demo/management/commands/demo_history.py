@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
 from fleetwatch.demo import fleet, mended
 from fleetwatch.demo.services import Chapter, tell, untold
+from fleetwatch.lib.commands import HubCommand
 from fleetwatch.operations.services import record_run
 
 LOOKS_EVERY_S, LOOKS = 5.0, 360  # for the worker to diagnose what was told; on a slow machine minutes
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     """Stores the days that are missing, newest first, and says so day by day."""
 
     help = "Fills the demo fleet's past, newest day first. Run again, it stores only what is missing since."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--days", type=int, default=fleet.DAYS, help="how far back (default %(default)s)")

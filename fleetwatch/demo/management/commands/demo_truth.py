@@ -5,20 +5,20 @@ from dataclasses import astuple, fields
 from datetime import datetime
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from fleetwatch.demo.fleet import GPUS, nodes
 from fleetwatch.demo.truth import Truth, truth_between
+from fleetwatch.lib.commands import HubCommand
 from fleetwatch.lib.intervals import to_ms
 
 MAX_DAYS = 90
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     """Prints a row per GPU, job and cause of the given time."""
 
     help = "What was really wrong on the simulated fleet, as CSV: node, gpu, job_key, start_ms, end_ms, cause"
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         """--from and --to are needed."""

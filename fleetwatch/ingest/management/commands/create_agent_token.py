@@ -2,15 +2,15 @@
 
 import argparse
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
 from fleetwatch.ingest.tokens import create_agent_token
+from fleetwatch.lib.commands import HubCommand
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     help = "Makes a token that speaks for one node, and prints it once. The node is made when it is new."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("node", metavar="NODE")

@@ -5,10 +5,11 @@ import re
 from datetime import timedelta
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
 from fleetwatch.ingest.tokens import create_enrollment_token
+from fleetwatch.lib.commands import HubCommand
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -21,9 +22,8 @@ def duration(text: str) -> timedelta:
     return timedelta(**{UNITS[match[2]]: int(match[1])})
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     help = "Makes a token with which new nodes fetch their own, and prints it once."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--uses", type=int, default=1, metavar="N", help="how many nodes may enrol with it (1)")

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from fleetwatch.lib.commands import HubCommand
 from fleetwatch.notify import services
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     """Exit 1 when some settings open with no key: those channels need their settings again."""
 
     help = "Re-encrypts channel settings with SECRET_KEY; the old key must be in FLEETWATCH_SECRET_KEYS."
-    requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
         did = services.rotate_secrets()

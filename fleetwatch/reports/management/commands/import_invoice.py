@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.db import transaction
 from django.utils import timezone
 
 from fleetwatch.costs.pricing import CENT, usd
+from fleetwatch.lib.commands import HubCommand
 from fleetwatch.lib.csv_rows import RefusedError
 from fleetwatch.lib.input_file import read_input
 from fleetwatch.reports.invoice_csv import COLUMNS, MAX_BYTES
@@ -21,9 +22,8 @@ from fleetwatch.reports.reconciliation import Reconciliation, reconciliation
 NAMES = ("committed_usd", "unobserved_usd", "hours_usd", "rate_usd", "other_usd")
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     help = f"Takes a month's invoice: FOCUS 1.2, or CSV with the columns {', '.join(COLUMNS)} (docs/reports.md)."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", metavar="FILE", help="- reads standard input")

@@ -4,15 +4,15 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
+from fleetwatch.lib.commands import HubCommand
 from fleetwatch.stack import backup
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     help = "Write all of the hub's data to FILE. Keep SECRET_KEY too: channels' passwords can't be read without it."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("file", type=Path)

@@ -3,17 +3,17 @@
 import argparse
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
+from fleetwatch.lib.commands import HubCommand
 from fleetwatch.operations.selectors import heartbeat_age_s
 
 OLDEST_S = 90
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     help = "Exit status 1 when the heartbeat NAME is older than 90 s; for container health checks."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("name")

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from fleetwatch.costs import day_sums
 from fleetwatch.costs.drift import drifts
 from fleetwatch.diagnosis import check as diagnosis
 from fleetwatch.ledger import check
+from fleetwatch.lib.commands import HubCommand
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import one_view
 from fleetwatch.reports import balance
@@ -20,9 +21,8 @@ MAX_SHOWN = 1000  # the rest is counted
 NODES_PER_LINE = 10  # of progress
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     help = "Recomputes every conservation rule over the stored ledger and prints what does not balance."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--from", dest="start", metavar="TIME", help="ISO 8601, UTC unless it says otherwise; default: the beginning")

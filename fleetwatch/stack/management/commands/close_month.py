@@ -3,15 +3,15 @@
 import getpass
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from fleetwatch.ledger import closing
+from fleetwatch.lib.commands import HubCommand
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     help = "Closes a month: its entries stay as they are, and what is judged otherwise later is booked as an adjustment."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("month", help="like 2026-10")

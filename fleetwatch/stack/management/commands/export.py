@@ -10,18 +10,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.lib.commands import HubCommand
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.telemetry import export
 
 FORMATS = ("csv", "parquet")
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     help = "Writes the raw windows of a period: one line per GPU and window, all columns that agents send (docs/store.md)."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--from", dest="start", metavar="TIME", required=True, help="ISO 8601, UTC unless it says otherwise")

@@ -11,7 +11,6 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import BaseCommand
 from django.utils import timezone
 
 from fleetwatch.accounts.services import ensure_admin
@@ -20,6 +19,7 @@ from fleetwatch.demo import fleet, services
 from fleetwatch.ingest import tokens
 from fleetwatch.ledger import services as ledger
 from fleetwatch.lib import env
+from fleetwatch.lib.commands import HubCommand
 from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.stack import folder
 from fleetwatch.telemetry import matrices, partitions
@@ -28,9 +28,8 @@ MAX_HOURS = 10_000
 OPEN_CELLS = 18  # 90 minutes of heat map: the hours that are not sealed yet
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     help = "Prepare the database and the static files for this version; on first start create the user admin."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--demo", action="store_true", help="make tokens for the simulated fleet")

@@ -4,14 +4,14 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
+from fleetwatch.lib.commands import HubCommand
 from fleetwatch.stack import backup
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     help = "Load a backup into an empty hub and migrate it to this version."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("file", type=Path)

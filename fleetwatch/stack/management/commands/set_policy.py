@@ -2,19 +2,19 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 
 from fleetwatch.ledger import services
 from fleetwatch.ledger.changed_policy import changed
 from fleetwatch.ledger.selectors import current_policy
+from fleetwatch.lib.commands import HubCommand
 from fleetwatch.lib.intervals import from_ms
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     help = "Puts a new version of the policy in force: the newest one with other values for the named thresholds."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("changes", nargs="+", metavar="KEY=VALUE", help="a threshold (ledger/policy.py), like idle_batch_s=600")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 from django.utils import timezone
 
 from fleetwatch.alerts import services as alerts
@@ -16,6 +16,7 @@ from fleetwatch.costs import services as costs
 from fleetwatch.diagnosis import services as diagnosis
 from fleetwatch.ingest import services as ingest
 from fleetwatch.ledger import services as ledger
+from fleetwatch.lib.commands import HubCommand
 from fleetwatch.notify import services as notify
 from fleetwatch.operations.services import record_run
 from fleetwatch.telemetry import seal
@@ -57,9 +58,8 @@ def _is_unsealed(last: int, closed: datetime) -> bool:
     return SealMark.objects.filter(pk__lte=last, hour__lte=closed).exists()
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     help = "Post (open hours included), seal, evaluate and deliver everything that is due; for operators after an import."
-    requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

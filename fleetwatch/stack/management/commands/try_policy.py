@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from fleetwatch.costs import trial
@@ -14,12 +14,12 @@ from fleetwatch.ledger.changed_policy import changed
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy
 from fleetwatch.ledger.trial import bounds
+from fleetwatch.lib.commands import HubCommand
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     help = "Compares the policy in force with another one over past hours, in GPU-hours and dollars; stores nothing."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

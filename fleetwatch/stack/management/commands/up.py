@@ -10,10 +10,9 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from fleetwatch.ingest.agent_package import install_command
 from fleetwatch.lib import env
+from fleetwatch.lib.commands import HubCommand
 from fleetwatch.stack import folder, plan, postgres, redis
 from fleetwatch.stack.gpu_host import has_nvidia_driver
 from fleetwatch.stack.plan import Listen
@@ -24,9 +23,8 @@ from fleetwatch.stack.supervisor import Supervisor, clean_up, say
 READY_TIMEOUT_S = 120
 
 
-class Command(BaseCommand):
+class Command(HubCommand):
     help = "Start FleetWatch here: embedded Postgres and Redis (unless DATABASE_URL and REDIS_URL are set), web, worker, beat."
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--demo", action="store_true", help="add a simulated fleet with history")
