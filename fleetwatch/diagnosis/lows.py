@@ -67,8 +67,9 @@ def of(windows: Windows, place: Ints, size: int, *, began: Ints, before: Before 
     """
     low_s, is_known = _low_seconds(windows)
     is_long = low_s >= LONG_S
-    continues = _continues(windows, low_s, is_long)
-    so_far_s = _so_far(low_s, continues, before.of(windows))
+    known_s = before.of(windows)
+    continues = _continues(windows, low_s, is_long, known_s)
+    so_far_s = _so_far(low_s, continues, known_s)
     onset = is_long & ~continues
     seconds = windows.start_ms / 1000
     here = place >= 0
@@ -94,8 +95,11 @@ def _low_seconds(windows: Windows) -> tuple[Floats, Mask]:
     return low_s, ~np.isnan(longest) | ~np.isnan(mean)
 
 
-def _continues(windows: Windows, low_s: Floats, is_long: Mask) -> Mask:
-    """Whether a window's pause goes on from the window before it: one of the two is all pause, or neither dips beside it."""
+def _continues(windows: Windows, low_s: Floats, is_long: Mask, known_s: Floats) -> Mask:
+    """Whether a window's pause goes on from the window before it: one of the two is all pause, or neither dips beside it.
+
+    Where `known_s`, its pause up to and with it, is known, that tells.
+    """
     count = len(low_s)
     if count == 0:
         return np.zeros(0, dtype=bool)
@@ -106,7 +110,19 @@ def _continues(windows: Windows, low_s: Floats, is_long: Mask) -> Mask:
     follows = (windows.gpu_id[1:] == windows.gpu_id[:-1]) & (np.abs(windows.start_ms[1:] - windows.end_ms[:-1]) <= SAME_MS)
     joined = is_whole[1:] | is_whole[:-1] | (dips[1:] + dips[:-1] <= 1)
     continues[1:] = is_long[1:] & is_long[:-1] & follows & joined
-    return continues
+    is_known = ~np.isnan(known_s)
+    continues = np.where(is_known, known_s > low_s + LONG_S / 2, continues)  # what went on is longer by a long pause at least
+    return _ended_once(continues, is_whole, is_known)
+
+
+def _ended_once(continues: Mask, is_whole: Mask, is_known: Mask) -> Mask:
+    """A window that is paused in part ends a pause or begins one, not both: of such windows in a row every second one begins anew."""
+    is_after_part = continues & ~is_known
+    is_after_part[1:] &= ~is_whole[:-1]
+    place = np.arange(len(continues))
+    last_other = np.maximum.accumulate(np.where(is_after_part, 0, place))
+    goes_on = (place - last_other + continues[last_other]) % 2 == 1
+    return np.where(is_after_part, goes_on, continues)
 
 
 def _so_far(low_s: Floats, continues: Mask, known_s: Floats) -> Floats:

@@ -163,6 +163,24 @@ def test_two_pauses_in_windows_that_both_dip_are_two():
     assert made(lowly(6, 6, dips=[1, 1]))[lows.ONSETS][0, 0] == 2
 
 
+@pytest.mark.parametrize(
+    ("low_s", "longest"),
+    [
+        ((6, 7), 13),
+        ((6, 7, 8), 13),  # the second ended the first's pause
+        ((6, 7, 8, 6), 14),
+        ((6, 10, 8, 7), 24),  # nor does what comes after the end of one go on from it
+        ((10, 8, 10), 18),
+        ((8, 10, 10, 8), 36),
+    ],
+)
+def test_a_window_that_is_paused_in_part_ends_a_pause_or_begins_one(low_s, longest):
+    """None dips: what lies between them never rose to where a fall is counted."""
+    figures = made(lowly(*low_s, dips=[0.0] * len(low_s)))
+
+    assert figures[lows.LONGEST][0, 0] == longest
+
+
 def test_times_between_pauses_within_a_cell_are_summed():
     figures = made(lowly(0, 6, 0, 0, 6, 0, 6))
 
