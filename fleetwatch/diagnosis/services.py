@@ -135,7 +135,7 @@ def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
         rows |= store.rows(tables, lanes, told, edges)
     changed = store.replace(rows, start, end)
     store.refresh_findings(changed)
-    capacity.replace([(one.node_id, one.hour_ms) for one in hours], throttled=held if changed else (), now=now)
+    capacity.replace([(one.node_id, one.hour_ms) for one in hours], throttled=node_ids if changed else (), now=now)
     _note(hours)
     return len({job_id for job_id, _ in changed})
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from fleetwatch.diagnosis import services
 from fleetwatch.diagnosis.models import CauseEntry, DiagnosedDay, Finding, NodeCells
 from fleetwatch.diagnosis.packing import pack, unpack
 from fleetwatch.ledger import hour_cells
-from fleetwatch.ledger.models import Entry, NodeDay
+from fleetwatch.ledger.models import Entry, HourCells, NodeDay
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.ledger.fleet import BUSY, EMPTY, GIB, HALF, MINUTE, NOW, QUIET, START, T0, Sender, a_job, held, post
 
@@ -151,16 +152,33 @@ def test_late_windows_change_the_causes_of_the_hours_they_touch():
     assert not Finding.objects.exists()
 
 
+def changed(**which: Any) -> None:
+    """The ledger's first hour was posted anew."""
+    for day in NodeDay.objects.filter(**which):
+        day.versions = [version + 1 if version else version for version in day.versions]
+        day.save()
+
+
 def test_causes_go_when_the_ledger_says_that_nobody_held_the_node():
     diagnosed(an_idle_hour(Sender()))
-    day = NodeDay.objects.get()
-    hour_cells.write(day.node_id, {}, [T0], start_ms=T0, end_ms=T0 + HOUR_MS)
-    day.versions = [version + 1 for version in day.versions]
-    day.save()
+    hour_cells.write(NodeDay.objects.get().node_id, {}, [T0], start_ms=T0, end_ms=T0 + HOUR_MS)
+    changed()
 
     services.diagnose(NOW, 1000)
 
     assert (by_cause(), Finding.objects.count()) == ({}, 0)
+
+
+def test_so_does_the_nodes_finding_though_only_another_node_of_the_job_changed():
+    hot = BUSY | {"power_w": 300.0, "throttle_thermal_ratio": 0.5, "sm_clock_hz": 1.2e9, "sm_clock_max_hz": 2e9}
+    diagnosed(*(Sender(node).batch(T0, *[hot] * 60, jobs=[a_job()], allocations=[held()]) for node in ("n1", "n2")))
+    assert set(Finding.objects.values_list("node__name", "cause")) == {("n1", "throttled"), ("n2", "throttled")}
+    HourCells.objects.filter(node__name="n1").delete()
+    changed(node__name="n2")
+
+    services.diagnose(NOW, 1000)
+
+    assert Finding.objects.get().node.name == "n2"
 
 
 def test_a_finding_that_somebody_spoke_of_stays_when_its_cause_is_gone():
@@ -194,13 +212,6 @@ def test_a_limit_leaves_the_rest_for_the_next_run():
     assert services.diagnose(NOW, 1)["hours"] == 1
     assert services.diagnose(NOW, 10)["hours"] == 1
     assert by_cause() == {"idle_held": 2 * HOUR_MS}
-
-
-def changed() -> None:
-    """The ledger's first hour was posted anew."""
-    for day in NodeDay.objects.all():
-        day.versions = [version + 1 if version else version for version in day.versions]
-        day.save()
 
 
 def test_the_hour_that_goes_on_waits_while_it_is_not_asked_for():
