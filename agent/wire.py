@@ -16,6 +16,7 @@ MAX_SPAN_MS = 6 * 3_600_000
 MAX_BYTES = 8 * 1024 * 1024
 MIN_WINDOW_S, MAX_WINDOW_S = 1, 300
 MAX_TEXT = 400
+MAX_WHY = 300  # characters of why a job source does not answer
 MAX_LIST = 4096
 MAX_LABELS = 64
 MAX_TIME_MS = 32_503_680_000_000  # the year 3000: far from where calendars overflow, also after a clock correction
@@ -298,8 +299,9 @@ def _event(item: Item, positions: Mapping[str, int]) -> Item:
 
 
 def _source(item: Item, _: Mapping[str, int]) -> Item:
-    """A source that does not say it is ok is not ok."""
+    """A source that does not say it is ok is not ok; `why` is for people."""
     _text("kind", item.get("kind"), 32, required=True)
+    _texts(item, {"why": MAX_WHY})
     _counts(item, {"seen_ms": MAX_TIME_MS})
     return dict(item, ok=bool(_boolean("ok", item.get("ok"))))
 

@@ -120,6 +120,8 @@ def test_each_required_column_is_named_when_it_is_missing(column):
         ({"events": [{"kind": "xid"}]}, "events[0].at_ms"),
         ({"sources": [{"ok": True}]}, "sources[0].kind"),
         ({"sources": [{"kind": "slurm", "ok": 1}]}, "sources[0].ok"),
+        ({"sources": [{"kind": "slurm", "ok": False, "why": "x" * 301}]}, "sources[0].why"),
+        ({"sources": [{"kind": "slurm", "ok": False, "why": 1}]}, "sources[0].why"),
         ({"node_labels": {"a": [1]}}, "node_labels"),
         ({"agent": []}, "agent"),
         ({"events": [{}] * 4097}, "events"),
@@ -180,6 +182,11 @@ def test_an_unknown_kind_of_job_is_batch():
 
 def test_a_source_that_does_not_say_it_is_ok_is_not():
     assert wire.parse(mapping(sources=[{"kind": "slurm"}])).sources == [{"kind": "slurm", "ok": False}]
+
+
+@pytest.mark.parametrize("why", ["", "x" * 300, None])
+def test_a_source_may_say_why_it_does_not_answer(why):
+    assert wire.parse(mapping(sources=[{"kind": "slurm", "ok": False, "why": why}])).sources[0]["why"] == why
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b"\xff", b"[" * 100_000, b'{"version": 1}'])
