@@ -40,7 +40,7 @@ class Holder:
 
     @property
     def held_ms(self) -> int:
-        return sum(last - first for first, last in self.allocation.asserted)
+        return sum(last - first for first, last in self.allocation.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def holders(gpu: GPU, interval: Interval, *, limit: int = 50) -> list[Holder]:
     held: list[Holder] = []
     rows = Allocation.objects.filter(Q(gpu=gpu) | Q(gpu__parent=gpu)).select_related("job", "job__team")
     for allocation in rows.iterator(chunk_size=2000):
-        spans = [span for span in allocation.asserted if span[0] < interval.end_ms and span[1] > interval.start_ms]
+        spans = [span for span in allocation.held if span[0] < interval.end_ms and span[1] > interval.start_ms]
         if spans:
             held.append(Holder(allocation, spans[0][0], spans[-1][1], spans[-1][1] >= (gpu.newest_ms or 0)))
     latest = sorted(held, key=lambda holder: (-holder.end_ms, -holder.start_ms))[:limit]
@@ -184,7 +184,7 @@ def processes(gpu: GPU) -> list[GPUProcess]:
 
 def held_interval(job: Job) -> Interval | None:
     """From the job's first hold on a GPU to the end of its last; None when it never held one."""
-    spans = [span for asserted in Allocation.objects.filter(job=job).values_list("asserted", flat=True) for span in asserted]
+    spans = [span for held in Allocation.objects.filter(job=job).values_list("held", flat=True) for span in held]
     if not spans:
         return None
     first_ms, last_ms = min(first for first, _ in spans), max(last for _, last in spans)

@@ -32,7 +32,7 @@ NEARLY_ALL = 0.95  # of the period's hours: the rest follows within minutes, and
 _HOLDERS = (
     "SELECT DISTINCT allocation.job_id FROM jobs_allocation AS allocation"
     " JOIN unnest(%s::bigint[], %s::bigint[]) AS fault (gpu_id, at_ms) USING (gpu_id)"
-    " WHERE allocation.asserted && int8range(fault.at_ms - 600000, fault.at_ms + 3600000) LIMIT %s"
+    " WHERE allocation.held && int8range(fault.at_ms - 600000, fault.at_ms + 3600000) LIMIT %s"
 )
 
 

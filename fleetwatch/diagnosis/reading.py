@@ -295,7 +295,7 @@ def nodes_of_jobs(node_ids: Sequence[int], start_ms: int, end_ms: int) -> list[l
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT allocation.job_id, array_agg(DISTINCT gpu.node_id ORDER BY gpu.node_id) FROM jobs_allocation AS allocation"
-            " JOIN inventory_gpu AS gpu ON gpu.id = allocation.gpu_id WHERE allocation.asserted && int8range(%s, %s) GROUP BY 1",
+            " JOIN inventory_gpu AS gpu ON gpu.id = allocation.gpu_id WHERE allocation.held && int8range(%s, %s) GROUP BY 1",
             [start_ms, end_ms],
         )
         shared = [nodes for _, nodes in cursor.fetchall() if len(nodes) > 1]

@@ -14,7 +14,7 @@ from django.db import Error, transaction
 
 from agent.wire import Batch
 from fleetwatch.ingest import tokens
-from fleetwatch.ingest.services import is_out_of_time, store_reports, touch_jobs_of_new_kind
+from fleetwatch.ingest.services import is_out_of_time, store_reports, touch_holds, touch_jobs_of_new_kind
 from fleetwatch.ingest.steady import Facts, Memory
 from fleetwatch.inventory import steady as inventory
 from fleetwatch.inventory.steady import Continued, Lived, UnsteadyError
@@ -144,7 +144,7 @@ def _stays_silent(one: Arrived, lived: Lived) -> bool:
 
 
 def _store_reports(group: Sequence[Arrived], lived: Mapping[int, Lived], touched: Mapping[int, Span]) -> set[int]:
-    """What the batches say of jobs; hours that newly asserted time touches are marked where the batch itself did not.
+    """What the batches say of jobs; hours in which somebody else holds a GPU now are marked where the batch itself did not.
 
     The ids of the nodes where no process is, nor was.
     """
@@ -153,17 +153,18 @@ def _store_reports(group: Sequence[Arrived], lived: Mapping[int, Lived], touched
         return set()
     stored, held, silent = store_reports(reports)
     of_gpu = {gpu_id: one for one in group for gpu_id in one.known.gpu_ids}
-    for one, spans in _by_node((of_gpu[gpu_id], span) for gpu_id, span in held):
+    for one, spans in _by_node((of_gpu[gpu_id], span) for gpu_id, span in held if gpu_id in of_gpu):
         node_id = one.node_id
         capacity = clip(spans, one.known.first_ms, lived[node_id].is_ms)
         if untouched := difference(capacity, [touched[node_id]]):
             telemetry.touch_hours(node_id, untouched, received_at=one.received.at)
+    touch_holds([(gpu_id, span) for gpu_id, span in held if gpu_id not in of_gpu], received_at=group[0].received.at)
     touch_jobs_of_new_kind(stored.values(), received_at=group[0].received.at)
     return silent
 
 
 def _by_node(held: Iterable[tuple[Arrived, Span]]) -> Iterable[tuple[Arrived, set[Span]]]:
-    """Each batch with the spans that are new of its GPUs."""
+    """Each batch with the time in which its GPUs have other holders."""
     found: dict[int, tuple[Arrived, set[Span]]] = {}
     for one, span in held:
         found.setdefault(one.node_id, (one, set()))[1].add(span)

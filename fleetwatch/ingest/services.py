@@ -85,11 +85,13 @@ def _store_facts(node: Node, batch: Batch, *, offset_ms: int, received_at: datet
     telemetry.touch_hours(node.pk, touched, received_at=received_at)
     for former_node_id, span in registered.ended:
         telemetry.touch_hours(former_node_id, [span], received_at=received_at)
+    own_ids = {gpu.pk for gpu in gpus.values()}
+    touch_holds([(gpu_id, span) for gpu_id, span in held if gpu_id not in own_ids], received_at=received_at)
     touch_jobs_of_new_kind(stored_jobs.values(), received_at=received_at)
 
 
 def store_reports(reports: Sequence[jobs.Report]) -> tuple[dict[str, jobs.StoredJob], set[tuple[int, Span]], set[int]]:
-    """The batches' jobs by key, the (GPU id, time) that was not asserted before, and the ids of nodes where no process is, nor was."""
+    """The batches' jobs by key, the (GPU id, time) that is held newly or no longer, and the ids of nodes where no process is, nor was."""
     stored = jobs.store_jobs(reports)
     held = jobs.assert_allocations(reports, stored)
     jobs.assert_sources(reports)
@@ -119,11 +121,22 @@ def _event_spans(node: Node, batch: Batch, *, offset_ms: int) -> list[Span]:
     return [(first_ms, max(node.last_ms, first_ms + 1))]
 
 
-def _held_spans(node: Node, gpus: Mapping[int, GPU], held: set[tuple[int, Span]]) -> list[Span]:
-    """The newly asserted time in which the GPU was capacity: a job that began last year touches no hour before the first window."""
+def _held_spans(node: Node, gpus: Mapping[int, GPU], held: Iterable[tuple[int, Span]]) -> list[Span]:
+    """The time of other holders in which the GPU was capacity: a job that began last year touches no hour before the first window."""
     first = {gpu.pk: gpu.first_ms for gpu in gpus.values() if gpu.first_ms is not None}
     last_ms = node.last_ms or 0
     return [part for gpu_id, span in held if gpu_id in first for part in clip([span], first[gpu_id], last_ms)]
+
+
+def touch_holds(held: Sequence[tuple[int, Span]], *, received_at: datetime) -> None:
+    """Marks the time of other holders on GPUs that the batch does not name: a job's end is told by one of its nodes, or by accounting."""
+    if not held:
+        return
+    rows = GPU.objects.filter(pk__in={gpu_id for gpu_id, _ in held}).select_related("node")
+    gpus = dict(enumerate(rows))
+    for node in {gpu.node for gpu in gpus.values()}:
+        of_node = {place: gpu for place, gpu in gpus.items() if gpu.node_id == node.pk}
+        telemetry.touch_hours(node.pk, _held_spans(node, of_node, held), received_at=received_at)
 
 
 def touch_jobs_of_new_kind(stored_jobs: Iterable[jobs.StoredJob], *, received_at: datetime) -> None:

@@ -2,5 +2,5 @@
 
 In:   ingest, through services.store_jobs, assert_allocations and assert_sources.
 Out:  selectors.
-Rule: the truth is the union over all batches; nothing depends on their order.
+Rule: the truth is the union over all batches, cut at the known ends; nothing depends on their order.
 """

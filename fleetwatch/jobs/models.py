@@ -1,5 +1,6 @@
 """Jobs, and who held which GPU from when to when: unions of what all batches asserted."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from fleetwatch.lib.multirange import Int8MultiRangeField
@@ -50,19 +51,53 @@ class ChangedJob(models.Model):
 
 
 class Allocation(models.Model):
-    """A job's hold on a GPU as one source asserted it; `asserted` is the union over all batches."""
+    """A job's hold on a GPU by one source: `held` is what is charged, the union of what batches asserted, cut at the ends known of it."""
 
     gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, related_name="allocations")
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="allocations")
     source = models.CharField(max_length=32)
     share = models.FloatField(null=True, help_text="granted share of the GPU; None = not known")
-    asserted = Int8MultiRangeField(help_text="milliseconds, half-open")
+    asserted = Int8MultiRangeField(help_text="milliseconds, half-open: the union over all batches")
+    starts = ArrayField(models.BigIntegerField(), default=list, help_text="of its runs, ascending: a requeued job has several")
+    ended = Int8MultiRangeField(default=list, help_text="from each known end (RunEnd) to the start of the next run")
+    held = models.GeneratedField(
+        expression=models.ExpressionWrapper(models.F("asserted") - models.F("ended"), output_field=Int8MultiRangeField()),
+        output_field=Int8MultiRangeField(),
+        db_persist=True,
+    )
 
     class Meta:
         constraints = [
             models.UniqueConstraint(
                 fields=["gpu", "job", "source", "share"], nulls_distinct=False, name="one_allocation_per_gpu_job_source_share"
             )
+        ]
+
+
+class RunEnd(models.Model):
+    """The end of a run of a job as it was told last: of the whole job, or of its hold on one GPU.
+
+    Last: by (as_of_ms, boot_start_ms, sequence) of the batch, as a job's facts.
+    """
+
+    # no index of its own: the constraint's begins with it
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="run_ends", db_index=False)
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, null=True, related_name="+", help_text="None: of the whole job")
+    source = models.CharField(max_length=32, blank=True, default="", help_text="of the hold on the GPU")
+    start_ms = models.BigIntegerField(null=True, help_text="of the run; None = not known")
+    end_ms = models.BigIntegerField()
+    as_of_ms = models.BigIntegerField(help_text="until when the batch spoke")
+    boot_start_ms = models.BigIntegerField()
+    sequence = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["job", "gpu", "source", "start_ms"], nulls_distinct=False, name="one_end_per_run_of_a_job_or_hold"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(start_ms=None) | models.Q(end_ms__gte=models.F("start_ms")), name="a_run_ends_not_before_its_start"
+            ),
         ]
 
 

@@ -20,7 +20,7 @@ SOURCE_STATUS = read_statement(Path(__file__).parent / "sql" / "source_status.sq
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A job's hold on a GPU as one source asserted it; `share` is what was granted of the GPU, None = not known."""
+    """A job's hold on a GPU by one source; `share` is what was granted of the GPU, None = not known."""
 
     gpu_id: int
     job_id: int
@@ -68,7 +68,7 @@ def source_status(node_id: int, start_ms: int, end_ms: int) -> list[SourceSpans]
 def held_by_node(job_ids: Iterable[int]) -> dict[int, list[Span]]:
     """Node id -> the spans in which its GPUs were held by one of the jobs."""
     held: dict[int, list[Span]] = {}
-    for node_id, spans in Allocation.objects.filter(job_id__in=list(job_ids)).values_list("gpu__node_id", "asserted"):
+    for node_id, spans in Allocation.objects.filter(job_id__in=list(job_ids)).values_list("gpu__node_id", "held"):
         held.setdefault(node_id, []).extend(spans)
     return held
 

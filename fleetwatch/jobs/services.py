@@ -1,8 +1,8 @@
 """Writes of jobs: what batches assert of jobs, allocations, job sources and processes."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ import msgspec
 from agent.wire import Batch
 from fleetwatch.accounts.services import ensure_teams
 from fleetwatch.inventory.extents import newest_ms
+from fleetwatch.jobs import ends
+from fleetwatch.jobs.ends import End
 from fleetwatch.jobs.kinds import DECLARED
 from fleetwatch.jobs.models import ChangedJob, GPUProcess, Job
 from fleetwatch.lib.batched import integers, numbers, run
@@ -34,7 +36,7 @@ PROCESSES_REFRESH_MS = 60_000
 OUTCOME_LAG_MS = 10 * 60_000
 IMPORT_BOOT_MS = 0  # no living node booted then: agent/history.py
 
-AllocationKey = tuple[int, int, str, float | None]
+AllocationKey = tuple[int, int, str, float | None]  # GPU, job, source, share
 Identity = tuple[int, int, int, str, str, int]
 
 
@@ -56,6 +58,14 @@ class StoredJob:
     kind: str
     team_id: int | None
     former_kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asserted:
+    """What one batch asserts of an allocation: the time, and when the runs began to which it belongs."""
+
+    spans: list[Span] = field(default_factory=list)
+    starts: set[int] = field(default_factory=set)
 
 
 def store_jobs(reports: Sequence[Report]) -> dict[str, StoredJob]:
@@ -174,45 +184,88 @@ def _corrected(time_ms: int | None, offset_ms: int) -> int | None:
 
 
 def assert_allocations(reports: Sequence[Report], jobs: Mapping[str, StoredJob]) -> set[tuple[int, Span]]:
-    """(GPU id, span) of the time that was not asserted before.
+    """(GPU id, span) of the time that is held newly, or held no longer: also on GPUs of other nodes, where a job's end was told.
 
     An allocation is asserted from its start (the batch's first window, where it
     has none) to its end or the end of the batch's last window, whichever is first.
+    It is held from then on to the end that its source, or the job's accounting, told
+    of it: however late, and until its next run.
     """
-    asserted = {key: spans for report in reports for key, spans in _asserted(report, jobs).items()}
+    held, to_cut = _assert_time(reports, jobs)
+    to_cut |= ends.note([end for report in reports for end in _ends(report, jobs)])
+    return held | ends.cut_holds(to_cut)
+
+
+def _assert_time(reports: Sequence[Report], jobs: Mapping[str, StoredJob]) -> tuple[set[tuple[int, Span]], set[int]]:
+    """(GPU id, span) of what is asserted newly, and the ids of jobs of whose ends that may say something."""
+    asserted = {key: given for report in reports for key, given in _asserted(report, jobs).items()}
     if not asserted:
-        return set()
+        return set(), set()
     keys = sorted(asserted, key=lambda key: (key[:3], key[3] or 0.0))
     gpu_ids, job_ids, sources, shares = zip(*keys, strict=True)
-    grown = run(
+    rows = run(
         ASSERT_ALLOCATIONS,
         {
             "gpus": integers(gpu_ids),
             "jobs": integers(job_ids),
             "sources": list(sources),
             "shares": numbers(shares),
-            "asserted": [_multirange(asserted[key]) for key in keys],
+            "asserted": [_multirange(union(asserted[key].spans)) for key in keys],
+            "starts": [integers(sorted(asserted[key].starts)) for key in keys],
         },
     )
-    return {(gpu_id, (lower, upper)) for gpu_id, lower, upper in grown}
+    held = {(gpu_id, (lower, upper)) for gpu_id, _, _, lower, upper in rows if lower is not None}
+    return held, {job_id for _, job_id, is_to_cut, _, _ in rows if is_to_cut}
 
 
-def _asserted(report: Report, jobs: Mapping[str, StoredJob]) -> dict[AllocationKey, list[Span]]:
+def _asserted(report: Report, jobs: Mapping[str, StoredJob]) -> dict[AllocationKey, Asserted]:
     batch, offset_ms = report.batch, report.offset_ms
     if not batch.allocations:
         return {}
     first_ms, last_ms = batch.start_ms, batch.end_ms
     if first_ms is None or last_ms is None:
         return {}
-    spans: dict[AllocationKey, list[Span]] = defaultdict(list)
+    asserted: dict[AllocationKey, Asserted] = defaultdict(Asserted)
     for item in batch.allocations:
         start_ms = first_ms if item.get("start_ms") is None else item["start_ms"]
         end_ms = last_ms if item.get("end_ms") is None else min(item["end_ms"], last_ms)
+        if start_ms >= end_ms:
+            continue
         job = jobs[batch.jobs[item["job"]]["key"]]
-        key = (report.gpu_ids[item["gpu"]], job.pk, item.get("source") or "", item.get("share"))
-        if start_ms < end_ms:
-            spans[key].append((start_ms + offset_ms, end_ms + offset_ms))
-    return {key: union(parts) if len(parts) > 1 else parts for key, parts in spans.items()}
+        given = asserted[report.gpu_ids[item["gpu"]], job.pk, item.get("source") or "", item.get("share")]
+        given.spans.append((start_ms + offset_ms, end_ms + offset_ms))
+        run_ms = _run_start(batch, item)
+        if run_ms is not None:
+            given.starts.add(run_ms + offset_ms)
+    return asserted
+
+
+def _run_start(batch: Batch, allocation: Mapping[str, Any]) -> int | None:
+    """When the run began to which the allocation belongs, by the agent's clock; None where nobody says."""
+    start_ms: int | None = allocation.get("start_ms")
+    if start_ms is not None:
+        return start_ms
+    job_start_ms: int | None = batch.jobs[allocation["job"]].get("start_ms")
+    return job_start_ms
+
+
+def _ends(report: Report, jobs: Mapping[str, StoredJob]) -> Iterator[End]:
+    """The ends that the batch tells, of jobs and of their holds on its GPUs."""
+    batch, spoken_ms = report.batch, _spoken_ms(report.batch)
+    offset_ms = 0 if spoken_ms is None else report.offset_ms  # accounting has its controller's clock
+    for job in batch.jobs:
+        if job.get("end_ms") is not None:
+            as_of_ms = _known_until(job) if spoken_ms is None else spoken_ms + offset_ms
+            run_ms = _corrected(job.get("start_ms"), offset_ms)
+            yield End(jobs[job["key"]].pk, None, "", run_ms, job["end_ms"] + offset_ms, (as_of_ms, batch.boot_start_ms, batch.sequence))
+    if batch.end_ms is None:
+        return
+    order = (batch.end_ms + offset_ms, batch.boot_start_ms, batch.sequence)
+    for item in batch.allocations:
+        if item.get("end_ms") is not None:
+            job_id, gpu_id = jobs[batch.jobs[item["job"]]["key"]].pk, report.gpu_ids[item["gpu"]]
+            run_ms = _corrected(_run_start(batch, item), offset_ms)
+            yield End(job_id, gpu_id, item.get("source") or "", run_ms, item["end_ms"] + offset_ms, order)
 
 
 def _multirange(spans: Sequence[Span]) -> str:

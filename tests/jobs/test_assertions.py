@@ -31,7 +31,7 @@ def held(**facts):
 
 
 def spans():
-    return [row.asserted for row in Allocation.objects.order_by("pk")]
+    return [row.held for row in Allocation.objects.order_by("pk")]
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,10 @@ def test_a_share_comes_back_with_the_bits_it_had(share):
 def test_time_on_both_sides_of_what_was_asserted_is_reported_as_two_spans():
     assert_batch(**held(start_ms=T0 + 10_000, end_ms=T0 + 20_000))
 
-    changed, _ = assert_batch(**held(start_ms=T0 - 5000))
+    changed, _ = assert_batch(sequence=2, count=4, **held(start_ms=T0 - 5000))
 
-    assert {span for _, span in changed} == {(T0 - 5000, T0 + 10_000), (T0 + 20_000, T0 + 30_000)}
-    assert spans() == [[(T0 - 5000, T0 + 30_000)]]
+    assert {span for _, span in changed} == {(T0 - 5000, T0 + 10_000), (T0 + 20_000, T0 + 40_000)}
+    assert spans() == [[(T0 - 5000, T0 + 40_000)]]
 
 
 def test_shares_are_apart_and_unknown_is_not_one():

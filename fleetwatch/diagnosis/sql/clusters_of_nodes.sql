@@ -5,6 +5,6 @@ SELECT DISTINCT ON (gpu.node_id) gpu.node_id, job.cluster
 FROM jobs_allocation AS allocation
 JOIN inventory_gpu AS gpu ON gpu.id = allocation.gpu_id
 JOIN jobs_job AS job ON job.id = allocation.job_id
-WHERE allocation.asserted && int8range(%(start_ms)s, %(end_ms)s)
+WHERE allocation.held && int8range(%(start_ms)s, %(end_ms)s)
   AND job.cluster <> ''
-ORDER BY gpu.node_id, upper(allocation.asserted) DESC, job.id DESC
+ORDER BY gpu.node_id, upper(allocation.held) DESC, job.id DESC

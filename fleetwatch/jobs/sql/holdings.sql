@@ -14,9 +14,9 @@ SELECT
 FROM inventory_gpu AS gpu
 JOIN jobs_allocation AS allocation ON allocation.gpu_id = gpu.id
 JOIN jobs_job AS job ON job.id = allocation.job_id
-CROSS JOIN LATERAL unnest(allocation.asserted) AS span
+CROSS JOIN LATERAL unnest(allocation.held) AS span
 WHERE gpu.node_id = ANY(%(node_ids)s)
-  AND allocation.asserted && int8range(%(start_ms)s, %(end_ms)s)
+  AND allocation.held && int8range(%(start_ms)s, %(end_ms)s)
   AND span && int8range(%(start_ms)s, %(end_ms)s)
 ORDER BY
     gpu.node_id,
