@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from fleetwatch.costs import pricing
 from fleetwatch.costs.totals import Group, Totals
 from fleetwatch.ledger.policy import STATES, TIERS
+from fleetwatch.lib.formulas import defused
 from fleetwatch.lib.intervals import Interval
 
 GROUPS = ("team", "project", "cost_centre", "user", "job", "node", "gpu_model")
 MICRO = 1_000_000
-# A spreadsheet runs a cell that begins so: https://owasp.org/www-community/attacks/CSV_Injection
-ACTIVE_FIRST_CHARACTERS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +46,6 @@ def head(group_by: str) -> list[str]:
     ]  # fmt: skip
 
 
-def safe(text: str) -> str:
-    """The text with an apostrophe in front where a spreadsheet would run it as a formula."""
-    return f"'{text}" if text.startswith(ACTIVE_FIRST_CHARACTERS) else text
-
-
 def _cells(report: WasteReport) -> list[list[str]]:
     period = [f"{moment:%Y-%m-%dT%H:%M:%SZ}" for moment in (report.interval.start, report.interval.end)]
     every = [group.totals for group in report.lines]
@@ -63,7 +57,7 @@ def _cells(report: WasteReport) -> list[list[str]]:
         usd = {tier: tiers[tier][number] for tier in TIERS}
         rows.append(
             [
-                *period, safe(group.key), safe(group.label), _hours(totals.capacity_ms),
+                *period, defused(group.key), defused(group.label), _hours(totals.capacity_ms),
                 *(_hours(totals.states[state]) for state in STATES),
                 *(_hours(totals.waste_ms[tier]) for tier in TIERS),
                 f"{cost[number]:f}",

@@ -6,6 +6,7 @@ FleetWatch is restored at its own schema and then migrated.
 
 import io
 import json
+import os
 import tarfile
 import tempfile
 from collections.abc import Callable
@@ -39,7 +40,7 @@ def write(path: Path, *, now: datetime, say: Say) -> None:
     """
     partial = path.with_name(f".{path.name}.partial")
     try:
-        with tarfile.open(partial, "w") as archive, transaction.atomic():
+        with _private(partial) as file, tarfile.open(fileobj=file, mode="w") as archive, transaction.atomic():
             _raw("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             tables = _tables()
             hot = [partition.start.isoformat() for partition in partitions.existing()]
@@ -48,12 +49,17 @@ def write(path: Path, *, now: datetime, say: Say) -> None:
             for table, columns in tables.items():
                 _add_table(archive, table, columns)
                 say(table)
-        partial.chmod(0o600)
         partial.replace(path)
     except OSError as error:
         raise BackupError(f"{path} can't be written: {error.strerror}") from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _private(path: Path) -> IO[bytes]:
+    """A new file that only its owner may read, from its first byte on; what a killed backup left there goes."""
+    path.unlink(missing_ok=True)
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 def read(path: Path, *, say: Say) -> None:

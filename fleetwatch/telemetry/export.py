@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from agent import wire
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.lib.formulas import defused
 from fleetwatch.lib.intervals import Interval, from_ms
 from fleetwatch.telemetry import frames
 from fleetwatch.telemetry.selectors import kept_ms
@@ -22,8 +23,6 @@ from fleetwatch.telemetry.selectors import kept_ms
 METRICS = (*wire.WINDOW_COLUMNS, frames.LIVE_PROCESSES)
 WHAT = ("node", "gpu", "index", "start", "end", "observed_s", "boot_start", "sequence")
 STEP_MS = 6 * 3_600_000
-# Spreadsheets run a text that begins so; names come from hosts.
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +91,8 @@ def write_csv(found: Iterable[Portion], metrics: Sequence[str], out: IO[str]) ->
 
 
 def _texts(columns: dict[str, Any], metrics: Sequence[str]) -> Iterator[list[Any]]:
-    yield [_plain(name) for name in columns["node"]]
-    yield [_plain(uuid) for uuid in columns["gpu"]]
+    yield [defused(name) for name in columns["node"]]
+    yield [defused(uuid) for uuid in columns["gpu"]]
     yield columns["index"]
     yield _times(columns["start_ms"])
     yield _times(columns["end_ms"])
@@ -115,7 +114,3 @@ def _number(value: float) -> str | int | float:
     if math.isnan(value):
         return ""
     return int(value) if value.is_integer() else value
-
-
-def _plain(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULAS) else text

@@ -72,6 +72,19 @@ def test_a_backup_is_private_and_leaves_no_partial_file(filled, tmp_path):
     assert [(path.name, path.stat().st_mode & 0o777) for path in tmp_path.iterdir()] == [("hub.backup", 0o600)]
 
 
+def test_nobody_else_may_read_a_backup_while_it_is_written(filled, tmp_path):
+    (tmp_path / ".hub.backup.partial").write_bytes(b"what a killed backup left, readable by all")
+    (tmp_path / ".hub.backup.partial").chmod(0o644)
+    modes = set()
+
+    def look(_table: str) -> None:
+        modes.update(path.stat().st_mode & 0o777 for path in tmp_path.iterdir())
+
+    backup.write(tmp_path / "hub.backup", now=NOW, say=look)
+
+    assert modes == {0o600}
+
+
 def test_a_hub_with_nodes_is_never_overwritten(filled, tmp_path):
     backup.write(tmp_path / "hub.backup", now=NOW, **QUIET)
 

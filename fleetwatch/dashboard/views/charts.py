@@ -10,10 +10,9 @@ from django.views.decorators.http import require_GET
 
 from fleetwatch.dashboard import charts, grid
 from fleetwatch.dashboard.period import read_period
+from fleetwatch.lib.formulas import defused
 
 FORMS = ("json", "csv", "table")
-# a cell that starts like a formula is one for a spreadsheet
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 @require_GET
@@ -46,4 +45,4 @@ def _csv(found: charts.Chart, name: str) -> HttpResponse:
 def _cell(cell: charts.Cell) -> charts.Cell:
     if cell is None:
         return ""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell
+    return defused(cell) if isinstance(cell, str) else cell

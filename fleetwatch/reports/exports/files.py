@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import xlsxwriter
 
+from fleetwatch.lib.formulas import defused
 from fleetwatch.reports.exports.tables import Cell, Table
-from fleetwatch.reports.waste import safe
 
 LONGEST_CELL = 32_767  # Excel's limit of characters; a longer text would make the whole file unreadable
 WIDTHS = {"job": 26, "name": 26, "user": 16, "team": 16, "team_name": 20, "gpu_model": 18, "from_utc": 21, "to_utc": 21}
@@ -58,5 +58,5 @@ def to_xlsx(tables: Iterable[Table]) -> bytes:
 
 def _text(cell: Cell) -> str:
     if isinstance(cell, str):
-        return safe(cell)
+        return defused(cell)
     return "" if cell is None else f"{cell:f}" if isinstance(cell, Decimal) else str(cell)
