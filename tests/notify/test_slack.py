@@ -20,17 +20,17 @@ def test_slack_gets_header_fields_table_and_button(slack):
     assert said == "200 ok"
     assert sent["text"] == "🟠 idle · node-014 GPU 3, 4: 2 GPUs idle since 09:10 (3 h 20 m)"
     assert sent["blocks"] == [
-        {"type": "header", "text": {"type": "plain_text", "text": "🟠 idle · node-014 GPU 3, 4", "emoji": True}},
-        {"type": "section", "text": {"type": "mrkdwn", "text": "2 GPUs idle since 09:10 (3 h 20 m)", "verbatim": True}},
+        {"type": "header", "text": {"type": "plain_text", "text": "🟠 idle · node-014 GPU 3, 4", "emoji": False}},
+        {"type": "section", "text": {"type": "plain_text", "text": "2 GPUs idle since 09:10 (3 h 20 m)", "emoji": False}},
         {
             "type": "section",
             "fields": [
-                {"type": "mrkdwn", "text": "*Owner*\nana (nlp)", "verbatim": True},
-                {"type": "mrkdwn", "text": "*So far*\n$21.60", "verbatim": True},
+                {"type": "plain_text", "text": "Owner\nana (nlp)", "emoji": False},
+                {"type": "plain_text", "text": "So far\n$21.60", "emoji": False},
             ],
         },
         {"type": "section", "text": {"type": "mrkdwn", "text": "```\nGPU  util\n3    0 %\n4    1 %\n```", "verbatim": True}},
-        {"type": "section", "text": {"type": "mrkdwn", "text": "Fix: scancel 48213", "verbatim": True}},
+        {"type": "section", "text": {"type": "plain_text", "text": "Fix: scancel 48213", "emoji": False}},
         {
             "type": "actions",
             "elements": [
@@ -60,6 +60,20 @@ def test_a_hostile_job_name_mentions_nobody_and_leaves_its_code_block():
     assert "<http" not in everything
     assert sent["blocks"][3]["text"]["text"].count("```") == 2
     assert sent["text"].startswith("🟠 &lt;!channel&gt; &amp; ``` *x* &lt;http://evil|click&gt;")
+
+
+@pytest.mark.parametrize(
+    "name", ["*bold*", "_italic_", "~gone~", "`code`", ":tada:", "<!here>", "<@U024BE7LH>", "@here", "> quoted", "[a](http://evil)"]
+)
+def test_a_names_markup_stands_nowhere_that_slack_reads_markup(name):
+    sent = payload(message(title=name, summary=name, fields=((name, name),), rows=(("job",), (name,)), text=name))
+
+    texts = [text for block in sent["blocks"] for text in [block.get("text"), *block.get("fields", [])] if text]
+    marked_up = [text["text"] for text in texts if text["type"] != "plain_text"]
+    assert [block["type"] for block in sent["blocks"]] == ["header", "section", "section", "section", "section", "actions"]
+    assert marked_up == [f"```\njob\n{fit(name, 100).replace('`', chr(39))}\n```"]
+    assert not any(text["emoji"] for text in texts if text["type"] == "plain_text")
+    assert sent["mrkdwn"] is False
 
 
 @pytest.mark.parametrize("character", ["x", "&", "é", "🟠"])

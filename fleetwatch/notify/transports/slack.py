@@ -2,6 +2,9 @@
 
 Limits: https://docs.slack.dev/reference/block-kit/blocks/ (50 blocks, header 150, section
 3,000 characters and 10 fields of 2,000). Mattermost's and Rocket.Chat's webhooks take the same.
+
+Names of jobs, users and nodes stand in texts of type plain_text, which know no markup: `*x*`, links,
+mentions and :emoji: are shown as they are typed. Only a table is markup, a code block, which its cells can't end.
 """
 
 from collections.abc import Mapping
@@ -79,12 +82,13 @@ def payload(message: Message) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = [_header(f"{sign} {one_line(message.title)}"), *_sections(message.summary)]
     pairs = [_pair(label, value) for label, value in message.fields]
     blocks += [{"type": "section", "fields": pairs[start : start + MAX_FIELDS]} for start in range(0, len(pairs), MAX_FIELDS)]
-    blocks += [{"type": "section", "text": _mrkdwn(part)} for part in _tables(message.rows)]
+    blocks += [{"type": "section", "text": _code(part)} for part in _tables(message.rows)]
     if message.text:
         blocks += _sections(message.text)
     closing = [_button(message.url)] if message.url and len(message.url) <= MAX_BUTTON_URL else []
     return {
         "text": fit(f"{sign} {one_line(message.title)}: {one_line(message.summary, MAX_FALLBACK)}", MAX_FALLBACK),
+        "mrkdwn": False,
         "blocks": blocks[: MAX_BLOCKS - len(closing)] + closing,
     }
 
@@ -104,20 +108,24 @@ def fit(text: str, limit: int) -> str:
 
 
 def _header(text: str) -> dict[str, Any]:
-    return {"type": "header", "text": {"type": "plain_text", "text": fit(text, MAX_HEADER), "emoji": True}}
+    return {"type": "header", "text": _plain(fit(text, MAX_HEADER))}
 
 
 def _sections(text: str) -> list[dict[str, Any]]:
     lines = "\n".join(one_line(line, MAX_SECTION) for line in text.splitlines())
-    return [{"type": "section", "text": _mrkdwn(fit(lines, MAX_SECTION))}] if lines.strip() else []
+    return [{"type": "section", "text": _plain(fit(lines, MAX_SECTION))}] if lines.strip() else []
 
 
 def _pair(label: str, value: str) -> dict[str, Any]:
-    return _mrkdwn(fit(f"*{one_line(label)}*\n{one_line(value, MAX_FIELD) or '–'}", MAX_FIELD))
+    return _plain(fit(f"{one_line(label)}\n{one_line(value, MAX_FIELD) or '–'}", MAX_FIELD))
 
 
-def _mrkdwn(text: str) -> dict[str, Any]:
-    return {"type": "mrkdwn", "text": text, "verbatim": True}  # verbatim: names are not turned into links or mentions
+def _plain(text: str) -> dict[str, Any]:
+    return {"type": "plain_text", "text": text, "emoji": False}
+
+
+def _code(text: str) -> dict[str, Any]:
+    return {"type": "mrkdwn", "text": f"```\n{text}\n```", "verbatim": True}
 
 
 def _tables(rows: tuple[tuple[str, ...], ...]) -> list[str]:
@@ -134,7 +142,7 @@ def _tables(rows: tuple[tuple[str, ...], ...]) -> list[str]:
         lines.append(line)
     if lines:
         blocks.append("\n".join(lines))
-    return [f"```\n{block}\n```" for block in blocks]
+    return blocks
 
 
 def _cell(text: str) -> str:
