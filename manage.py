@@ -9,6 +9,7 @@ from fleetwatch.lib.env import ConfigurationError, data_dir
 
 try:
     from django.conf import settings
+    from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
     from django.db.utils import OperationalError
 except ModuleNotFoundError:  # a Python without the requirements: the one that `make` installed them for has them
@@ -24,7 +25,7 @@ def main() -> None:
         os.environ.setdefault("FLEETWATCH_DB_POOL", "0")  # one connection is enough, and its failure is said at once
     try:
         execute_from_command_line(sys.argv)
-    except ConfigurationError as error:
+    except (ConfigurationError, ImproperlyConfigured) as error:
         sys.exit(_refusal(str(error)))
     except OperationalError as error:
         sys.exit(_refusal(_unreachable(error)))

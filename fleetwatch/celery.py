@@ -22,6 +22,8 @@ app.autodiscover_tasks()
 app.conf.update(
     # the in-memory scheduler: the default's shelve file breaks on kill -9
     beat_scheduler="celery.beat:Scheduler",
+    accept_content=["json"],  # a pickled message is refused: it would be code of whoever wrote it to Redis
+    task_serializer="json",
     task_ignore_result=True,
     task_acks_late=True,  # every task is idempotent
     worker_prefetch_multiplier=1,

@@ -95,6 +95,8 @@ TEMPLATES = [
     }
 ]
 
+if env.text("DATABASE_URL"):
+    env.check_deployed_secrets(SECRET_KEY)
 _database_url = env.text("DATABASE_URL") or (_runtime.database_url if _runtime else "")
 # Without an address Django still starts (help, makemigrations --check); touching the database says what to do.
 NO_DATABASE = "/nowhere-is-a-database"
@@ -107,7 +109,7 @@ if _pool:
 
 REDIS_URL = env.text("REDIS_URL") or (_runtime.redis_url if _runtime else "")
 CACHES = {
-    "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
+    "default": {"BACKEND": "fleetwatch.lib.cache.JSONCache", "LOCATION": REDIS_URL}
     if REDIS_URL
     else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
 }

@@ -2,12 +2,19 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+# How the examples of .env.example began, and those of guides do: whoever can read them can forge what they protect.
+PUBLISHED = re.compile(r"change[-_ ]?(this|me)", re.IGNORECASE)
+MIN_SECRET_KEY = 32  # characters
+MIN_PASSWORD = 8
+HOW_TO_MAKE_ONE = "make one: openssl rand -hex 32"
 
 
 class ConfigurationError(Exception):
@@ -68,6 +75,29 @@ def networks(name: str, *, environ: Mapping[str, str] = os.environ) -> list[IPv4
         return [ip_network(word) for word in words(name, [], environ=environ)]
     except ValueError as error:
         raise ConfigurationError(f"{name}: expected addresses or networks such as 10.0.0.0/8 ({error})") from error
+
+
+def check_secret(name: str, value: str, *, at_least: int) -> None:
+    """Raises ConfigurationError for a secret that everybody can read (an example's) or guess; the value is not in the text."""
+    if PUBLISHED.match(value):
+        raise ConfigurationError(f"{name}: this is a published example, which everybody can read; {HOW_TO_MAKE_ONE}")
+    if len(value) < at_least:
+        raise ConfigurationError(f"{name}: expected at least {at_least} characters, not {len(value)}; {HOW_TO_MAKE_ONE}")
+
+
+def check_deployed_secrets(secret_key: str, *, environ: Mapping[str, str] = os.environ) -> None:
+    """Raises ConfigurationError unless the key and the passwords of both servers are secrets. What is empty is not judged:
+    Django asks for its key when it needs it, and a server may know its clients by other means.
+    """
+    if secret_key:
+        check_secret("SECRET_KEY", secret_key, at_least=MIN_SECRET_KEY)
+    for name, variable in (("POSTGRES_PASSWORD", "DATABASE_URL"), ("REDIS_PASSWORD", "REDIS_URL")):
+        try:
+            password = unquote(urlsplit(text(variable, environ=environ)).password or "")
+        except ValueError as error:
+            raise ConfigurationError(f"{variable}: {error}") from error
+        if password:
+            check_secret(f"{name} (in {variable})", password, at_least=MIN_PASSWORD)
 
 
 def data_dir(environ: Mapping[str, str] = os.environ) -> Path:

@@ -35,6 +35,56 @@ def test_a_database_that_does_not_answer_is_named_without_its_password():
     assert "hush-secret" not in done.stderr + done.stdout
 
 
+SERVERS = {
+    "DATABASE_URL": "postgresql://fleetwatch:0123456789abcdef@127.0.0.1:1/fleetwatch",
+    "REDIS_URL": "redis://:0123456789abcdef@127.0.0.1:1/0",
+    "SECRET_KEY": "0123456789-abcdefghijklmnopqrstuvwxyz",
+}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("SECRET_KEY", "change-this-to-64-random-characters-0123456789-abcdefghijklmnopqr", "SECRET_KEY: this is a published example"),
+        ("SECRET_KEY", "Changeme-changeme-changeme-changeme", "SECRET_KEY: this is a published example"),
+        ("SECRET_KEY", "x" * 31, "SECRET_KEY: expected at least 32 characters, not 31"),
+        (
+            "DATABASE_URL",
+            "postgresql://fleetwatch:change-this-database-password@postgres:5432/fleetwatch",
+            "POSTGRES_PASSWORD (in DATABASE_URL): this is a published example",
+        ),
+        ("DATABASE_URL", "postgresql://fleetwatch:hunter2@postgres:5432/x", "POSTGRES_PASSWORD (in DATABASE_URL): expected at least 8"),
+        ("REDIS_URL", "redis://:change-this-redis-password@redis:6379/0", "REDIS_PASSWORD (in REDIS_URL): this is a published example"),
+        ("REDIS_URL", "redis://:hunter2@redis:6379/0", "REDIS_PASSWORD (in REDIS_URL): expected at least 8 characters, not 7"),
+        ("DATABASE_URL", "postgresql://[bad/fleetwatch", "DATABASE_URL: Invalid IPv6 URL"),
+    ],
+)
+def test_a_secret_that_others_know_refuses_the_start_in_one_line(variable, value, said):
+    done = manage("initialise", **(SERVERS | {variable: value}))
+
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith(f"fleetwatch: {said}")
+    assert value not in done.stderr
+    assert "hunter2" not in done.stderr
+
+
+def test_secrets_of_their_own_are_taken():
+    assert "can't reach the database of DATABASE_URL" in manage("initialise", **SERVERS).stderr
+
+
+def test_a_hub_without_a_secret_key_says_so_in_one_line():
+    done = manage("initialise", **{name: value for name, value in SERVERS.items() if name != "SECRET_KEY"})
+
+    assert (done.returncode, done.stderr) == (2, "fleetwatch: The SECRET_KEY setting must not be empty.\n")
+
+
+def test_the_embedded_stack_refuses_a_published_key_too(tmp_path):
+    done = manage("up", "--data", str(tmp_path), SECRET_KEY="change-this-to-64-random-characters-0123456789-abcdefghijklmnopqr")
+
+    assert done.returncode == 2
+    assert "fleetwatch: SECRET_KEY: this is a published example" in done.stderr
+
+
 def test_a_damaged_runtime_file_is_said_in_one_line(tmp_path):
     (tmp_path / "runtime.json").write_text("{")
 

@@ -37,6 +37,8 @@ class Command(HubCommand):
         parser.add_argument("--answer", type=Path, default=None, help="write login and agents as JSON to this private file")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        # Django asks for its key when it first signs something: here a hub without one ends before it serves anybody
+        env.check_secret("SECRET_KEY", settings.SECRET_KEY, at_least=env.MIN_SECRET_KEY)
         call_command("migrate", interactive=False, verbosity=0)
         self.stdout.write("schema is current")
         self._collect_static()
