@@ -95,8 +95,9 @@ TEMPLATES = [
     }
 ]
 
-if env.text("DATABASE_URL"):
-    env.check_deployed_secrets(SECRET_KEY)
+env.refuse_published("SECRET_KEY", SECRET_KEY)
+env.refuse_published("POSTGRES_PASSWORD (in DATABASE_URL)", env.password_of("DATABASE_URL"))
+env.refuse_published("REDIS_PASSWORD (in REDIS_URL)", env.password_of("REDIS_URL"))
 _database_url = env.text("DATABASE_URL") or (_runtime.database_url if _runtime else "")
 # Without an address Django still starts (help, makemigrations --check); touching the database says what to do.
 NO_DATABASE = "/nowhere-is-a-database"

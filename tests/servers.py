@@ -39,10 +39,7 @@ class Servers:
         static.mkdir()
         os.environ["FLEETWATCH_STATIC_ROOT"] = str(static)
         os.environ.update(
-            DATABASE_URL=server.url,
-            REDIS_URL=redis.url(socket),
-            SECRET_KEY="only-the-tests-sign-by-this-key-0123456789",
-            DJANGO_SETTINGS_MODULE="fleetwatch.settings",
+            DATABASE_URL=server.url, REDIS_URL=redis.url(socket), SECRET_KEY="tests-only", DJANGO_SETTINGS_MODULE="fleetwatch.settings"
         )
         self.where = [server.folder, server.sockets]
 

@@ -13,7 +13,6 @@ from urllib.parse import parse_qs, unquote, urlsplit
 # How the examples of .env.example began, and those of guides do: whoever can read them can forge what they protect.
 PUBLISHED = re.compile(r"change[-_ ]?(this|me)", re.IGNORECASE)
 MIN_SECRET_KEY = 32  # characters
-MIN_PASSWORD = 8
 HOW_TO_MAKE_ONE = "make one: openssl rand -hex 32"
 
 
@@ -77,27 +76,25 @@ def networks(name: str, *, environ: Mapping[str, str] = os.environ) -> list[IPv4
         raise ConfigurationError(f"{name}: expected addresses or networks such as 10.0.0.0/8 ({error})") from error
 
 
-def check_secret(name: str, value: str, *, at_least: int) -> None:
-    """Raises ConfigurationError for a secret that everybody can read (an example's) or guess; the value is not in the text."""
-    if PUBLISHED.match(value):
+def refuse_published(name: str, secret: str) -> None:
+    """Raises ConfigurationError for an example's value; the text does not repeat it."""
+    if PUBLISHED.match(secret):
         raise ConfigurationError(f"{name}: this is a published example, which everybody can read; {HOW_TO_MAKE_ONE}")
-    if len(value) < at_least:
-        raise ConfigurationError(f"{name}: expected at least {at_least} characters, not {len(value)}; {HOW_TO_MAKE_ONE}")
 
 
-def check_deployed_secrets(secret_key: str, *, environ: Mapping[str, str] = os.environ) -> None:
-    """Raises ConfigurationError unless the key and the passwords of both servers are secrets. What is empty is not judged:
-    Django asks for its key when it needs it, and a server may know its clients by other means.
-    """
-    if secret_key:
-        check_secret("SECRET_KEY", secret_key, at_least=MIN_SECRET_KEY)
-    for name, variable in (("POSTGRES_PASSWORD", "DATABASE_URL"), ("REDIS_PASSWORD", "REDIS_URL")):
-        try:
-            password = unquote(urlsplit(text(variable, environ=environ)).password or "")
-        except ValueError as error:
-            raise ConfigurationError(f"{variable}: {error}") from error
-        if password:
-            check_secret(f"{name} (in {variable})", password, at_least=MIN_PASSWORD)
+def password_of(variable: str, *, environ: Mapping[str, str] = os.environ) -> str:
+    """The password in the address that the variable holds; "" without one. Raises ConfigurationError for what is no address."""
+    try:
+        return unquote(urlsplit(text(variable, environ=environ)).password or "")
+    except ValueError as error:
+        raise ConfigurationError(f"{variable}: {error}") from error
+
+
+def check_secret_key(key: str) -> None:
+    """Before a hub serves: raises ConfigurationError for a key that everybody can read or guess."""
+    refuse_published("SECRET_KEY", key)
+    if len(key) < MIN_SECRET_KEY:
+        raise ConfigurationError(f"SECRET_KEY: expected at least {MIN_SECRET_KEY} characters, not {len(key)}; {HOW_TO_MAKE_ONE}")
 
 
 def data_dir(environ: Mapping[str, str] = os.environ) -> Path:

@@ -53,9 +53,7 @@ SERVERS = {
             "postgresql://fleetwatch:change-this-database-password@postgres:5432/fleetwatch",
             "POSTGRES_PASSWORD (in DATABASE_URL): this is a published example",
         ),
-        ("DATABASE_URL", "postgresql://fleetwatch:hunter2@postgres:5432/x", "POSTGRES_PASSWORD (in DATABASE_URL): expected at least 8"),
         ("REDIS_URL", "redis://:change-this-redis-password@redis:6379/0", "REDIS_PASSWORD (in REDIS_URL): this is a published example"),
-        ("REDIS_URL", "redis://:hunter2@redis:6379/0", "REDIS_PASSWORD (in REDIS_URL): expected at least 8 characters, not 7"),
         ("DATABASE_URL", "postgresql://[bad/fleetwatch", "DATABASE_URL: Invalid IPv6 URL"),
     ],
 )
@@ -65,7 +63,6 @@ def test_a_secret_that_others_know_refuses_the_start_in_one_line(variable, value
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith(f"fleetwatch: {said}")
     assert value not in done.stderr
-    assert "hunter2" not in done.stderr
 
 
 def test_secrets_of_their_own_are_taken():

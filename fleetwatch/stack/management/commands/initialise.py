@@ -38,7 +38,7 @@ class Command(HubCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         # Django asks for its key when it first signs something: here a hub without one ends before it serves anybody
-        env.check_secret("SECRET_KEY", settings.SECRET_KEY, at_least=env.MIN_SECRET_KEY)
+        env.check_secret_key(settings.SECRET_KEY)
         call_command("migrate", interactive=False, verbosity=0)
         self.stdout.write("schema is current")
         self._collect_static()

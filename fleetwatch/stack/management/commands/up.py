@@ -85,7 +85,7 @@ class Up:
     def _servers(self, external: dict[str, str] | None) -> dict[str, str]:
         """Starts the embedded servers unless there are others; gives what the children's environment needs for them."""
         secret = env.text("SECRET_KEY") or folder.secret(self.data / "secret_key")
-        env.check_secret("SECRET_KEY", secret, at_least=env.MIN_SECRET_KEY)
+        env.check_secret_key(secret)
         if external is not None:
             say("fleetwatch", "using DATABASE_URL and REDIS_URL; nothing embedded starts")
             return {**external, "SECRET_KEY": secret}
