@@ -127,7 +127,9 @@ LOGIN_REDIRECT_URL = "/"
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
-ACCOUNT_ADAPTER = "fleetwatch.accounts.adapter.InvitationOnly"
+ACCOUNT_ADAPTER = "fleetwatch.accounts.adapter.Adapter"
+# wrong passwords of one address, whatever the name; how often it may try one name says accounts/throttle.py
+ACCOUNT_RATE_LIMITS = {"login_failed": "10/m/ip", "login": None}
 ALLAUTH_TRUSTED_PROXY_COUNT = env.integer("FLEETWATCH_TRUSTED_PROXIES", 0, low=0, high=5)
 
 STATIC_URL = "/static/"

@@ -1,11 +1,64 @@
-"""How allauth behaves here: no open sign-up."""
+"""How allauth behaves here: no open sign-up, and a throttle of passwords that locks no name out."""
 
+from typing import Any
+
+import structlog
 from allauth.account.adapter import DefaultAccountAdapter
-from django.http import HttpRequest
+from allauth.core.exceptions import ImmediateHttpResponse
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from fleetwatch.accounts import devices, throttle
+from fleetwatch.accounts.clients import client_of
+
+MINUTE_S = 60  # allauth's limit of an address is per minute
+
+log = structlog.get_logger(__name__)
 
 
-class InvitationOnly(DefaultAccountAdapter):  # type: ignore[misc]
+class Adapter(DefaultAccountAdapter):  # type: ignore[misc]
     """Accounts are made by an admin, never by a visitor."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
+
+    def get_client_ip(self, request: HttpRequest) -> str:
+        return client_of(request)
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        """Answers 429, without a look at the password, where the address has to wait: for all names or for this one."""
+        name = _name(credentials.get("username", ""))
+        device = devices.device_of(request, name)
+        try:
+            if device is None:
+                super().pre_authenticate(request, **credentials)
+            self._guess = throttle.begin(name, client_of(request), device=device)
+        except ValidationError as error:
+            raise ImmediateHttpResponse(_refusal(request, MINUTE_S)) from error
+        except throttle.TooManyTriesError as error:
+            raise ImmediateHttpResponse(_refusal(request, error.wait_s)) from error
+
+    def authenticate(self, request: HttpRequest, **credentials: Any) -> AbstractBaseUser | None:
+        user: AbstractBaseUser | None = super().authenticate(request, **credentials)
+        if user is not None:
+            throttle.succeed(self._guess)
+        return user
+
+    def post_login(self, request: HttpRequest, user: AbstractBaseUser, **options: Any) -> HttpResponse:
+        response: HttpResponse = super().post_login(request, user, **options)
+        devices.remember(response, _name(user.get_username()))
+        return response
+
+
+def _name(typed: str) -> str:
+    """One name however it is written: none of its spellings has tries of its own."""
+    return typed.strip().casefold()
+
+
+def _refusal(request: HttpRequest, wait_s: int) -> HttpResponse:
+    log.warning("log-in refused", address=client_of(request), wait_s=wait_s)
+    response = render(request, "429.html", {"wait_s": wait_s}, status=429)
+    response["Retry-After"] = str(wait_s)
+    return response

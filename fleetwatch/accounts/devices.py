@@ -1,0 +1,29 @@
+"""Browsers that somebody logged in with before: guesses of others, behind the same address too, do not slow them down.
+
+https://owasp.org/www-community/Slow_Down_Online_Guessing_Attacks_with_Device_Cookies
+"""
+
+import secrets
+
+from django.conf import settings
+from django.core import signing
+from django.http import HttpRequest, HttpResponse
+
+COOKIE = "fleetwatch_device"
+MAX_AGE_S = 90 * 86_400
+
+
+def device_of(request: HttpRequest, name: str) -> str | None:
+    """The browser's own id, where `name` logged in with it in the last 90 days; else None."""
+    try:
+        known, device = signing.loads(request.COOKIES.get(COOKIE, ""), salt=COOKIE, max_age=MAX_AGE_S)
+    except (signing.BadSignature, TypeError, ValueError):
+        return None
+    return str(device) if known == name else None
+
+
+def remember(response: HttpResponse, name: str) -> None:
+    """Lets the browser show from now on that `name` logged in with it. It opens nothing: a password is still needed."""
+    value = signing.dumps([name, secrets.token_hex(8)], salt=COOKIE)
+    secure = settings.SESSION_COOKIE_SECURE
+    response.set_cookie(COOKIE, value, max_age=MAX_AGE_S, secure=secure, httponly=True, samesite="Lax")
