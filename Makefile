@@ -46,7 +46,7 @@ bench-full: ## the same thoroughly, up to 10,000 GPUs, in about an hour
 	@$(PYTHON) deploy/bootstrap.py dev
 	@$(RUN) -m benchmarks --size full
 
-agent: ## dist/: the agent as one file, wheel and Debian package, with checksums
+agent: ## dist/: the agent as one file, wheel, Debian package and RPM, with checksums
 	@$(PYTHON) deploy/bootstrap.py run
 	@$(RUN) -m fleetwatch.ingest.agent_dist dist
 

@@ -12,17 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 INSTALL_SCRIPT = ROOT / "deploy" / "agent" / "install.sh"
 UNIT = ROOT / "deploy" / "agent" / "fleetwatch-agent.service"
+MAIN = ROOT / "deploy" / "agent" / "zipmain.py"
 SHEBANG = b"#!/usr/bin/env python3\n"
-# In words that the oldest Python understands: it shall say what is missing, not show a traceback.
-MAIN = b"""\
-import runpy
-import sys
-
-if sys.version_info < (3, 8):
-    sys.stderr.write("fleetwatch-agent: Python 3.8 or newer is needed, this is %d.%d\\n" % sys.version_info[:2])
-    sys.exit(2)
-runpy.run_module("agent", run_name="__main__", alter_sys=True)
-"""
 # Zip keeps times; a fixed one makes the same sources the same bytes, so that the checksum on the page means something.
 TIME = (1980, 1, 1, 0, 0, 0)
 CHECKSUM_PLACE, UNIT_PLACE = "@SHA256@", "@UNIT@\n"
@@ -59,7 +50,7 @@ def version() -> str:
 @cache
 def build() -> bytes:
     """The file: Python >= 3.8 runs it. The same sources give the same bytes. Kept for the life of the process."""
-    return SHEBANG + packed({**agent_files(), "__main__.py": MAIN, "pynvml.py": _bindings().read_bytes(), **notices()})
+    return SHEBANG + packed({**agent_files(), "__main__.py": MAIN.read_bytes(), "pynvml.py": _bindings().read_bytes(), **notices()})
 
 
 @cache

@@ -61,7 +61,7 @@ def test_the_same_sources_give_the_same_file():
 def test_folder_times_rights_and_hash_seed_of_the_build_do_not_matter(tmp_path):
     root = agent_package.ROOT
     files = [*(root / "agent").rglob("*.py"), *(root / "deploy/agent").rglob("*"), *(root / "fleetwatch").glob("*.py")]
-    files += [root / "fleetwatch/ingest" / name for name in ("__init__.py", "agent_package.py", "agent_dist.py")]
+    files += [root / "fleetwatch/ingest/__init__.py", *(root / "fleetwatch/ingest").glob("agent_*.py")]
     for path in (path for path in files if path.is_file()):
         copy = tmp_path / "elsewhere" / path.relative_to(root)
         copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -109,6 +109,19 @@ def test_the_file_runs_alone_far_from_the_sources(tmp_path):
 
     assert result.returncode == 0, result.stderr
     assert '"version"' in result.stdout
+
+
+def test_a_python_that_is_too_old_hands_over_to_a_newer_one_beside_it(tmp_path):
+    newer = tmp_path / "python3.11"
+    newer.write_text('#!/bin/sh\necho "newer $*"\n')
+    newer.chmod(0o755)
+    old = f"import sys; sys.version_info = (3, 6, 8); sys.argv = ['agent.pyz', 'run']; exec({agent_package.MAIN.read_text()!r})"
+
+    done = subprocess.run([sys.executable, "-c", old], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    alone = subprocess.run([sys.executable, "-c", old], env={"PATH": "/nowhere"}, capture_output=True, text=True, check=False)
+
+    assert (done.stdout, done.returncode) == ("newer -I agent.pyz run\n", 0)
+    assert (alone.stderr, alone.returncode) == ("fleetwatch-agent: Python 3.8 or newer is needed, this is 3.6\n", 2)
 
 
 def test_installing_puts_file_token_and_unit_in_their_places(hub, tmp_path):

@@ -1,0 +1,60 @@
+"""The agent as a Debian package: no conffile, so that no upgrade stops at a question."""
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from fleetwatch.ingest import agent_package, agent_tree
+
+DEBIAN = agent_tree.SOURCES / "debian"
+SCRIPTS = ("postinst", "prerm", "postrm")
+
+
+def file_name(version: str) -> str:
+    return f"fleetwatch-agent_{version}_all.deb"
+
+
+def build(version: str) -> bytes:
+    """The package. Raises CalledProcessError when dpkg-deb refuses."""
+    with tempfile.TemporaryDirectory() as scratch:
+        tree = Path(scratch) / "tree"
+        agent_tree.lay_out(tree)
+        _add(tree, version)
+        agent_tree.settle(tree)
+        made = Path(scratch) / "made.deb"
+        # no zstd: readable by old dpkg
+        command = ["dpkg-deb", "--root-owner-group", "-Zgzip", "--build", str(tree), str(made)]
+        environment = {"PATH": os.defpath, "SOURCE_DATE_EPOCH": str(agent_tree.EPOCH), "LC_ALL": "C"}
+        subprocess.run(command, check=True, capture_output=True, env=environment)
+        return made.read_bytes()
+
+
+def _add(tree: Path, version: str) -> None:
+    """What only Debian asks for."""
+    about = tree / "usr/share/doc/fleetwatch-agent"
+    agent_tree.put(tree / "usr/share/fleetwatch-agent/environment", agent_tree.SETTINGS.read_bytes())
+    agent_tree.put(about / "changelog.gz", agent_tree.packed(_filled("changelog", version)))
+    agent_tree.put(about / "copyright", _filled("copyright", version))
+    agent_tree.put(tree / "DEBIAN/md5sums", _sums(tree))
+    agent_tree.put(tree / "DEBIAN/control", _filled("control", version))
+    for name in SCRIPTS:
+        agent_tree.put(tree / "DEBIAN" / name, (DEBIAN / name).read_bytes(), 0o755)
+
+
+def _filled(name: str, version: str) -> bytes:
+    text = (DEBIAN / name).read_text(encoding="utf-8")
+    # in a copyright file each line is indented, and an empty one is a dot
+    licence = "\n".join(f" {line or '.'}" for line in agent_package.bindings_licence().strip().splitlines())
+    values = {"@VERSION@": version, "@MAINTAINER@": agent_tree.MAINTAINER, "@BINDINGS_LICENCE@": licence}
+    for place, value in values.items():
+        text = text.replace(place, value)
+    return text.encode()
+
+
+def _sums(tree: Path) -> bytes:
+    """MD5 of each file, by which `dpkg --verify` tells what was changed."""
+    files = sorted(path for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
+    lines = [f"{hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()}  {path.relative_to(tree)}\n" for path in files]
+    return "".join(lines).encode()
