@@ -1,6 +1,6 @@
-"""The one HTTP client out: bounded in time and size, and careful about where it goes.
+"""The way out: where connections go, and the one HTTP client, bounded in time and size.
 
-The name is resolved once, every address it has is judged, and the connection goes to a
+A name is resolved once, every address it has is judged, and the connection goes to a
 judged address: a name that changes its answer in between leads nowhere else. Redirects
 are answers, never followed. Addresses and bodies are never logged: a webhook's address
 is its secret.
@@ -12,28 +12,18 @@ import json as json_module
 import socket
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from fleetwatch.lib import networks
+from fleetwatch.lib.networks import Reach
+
 MAX_ANSWER_BYTES = 64 * 1024  # a webhook's answer is a word or a small JSON
 MAX_URL = 2000
 USER_AGENT = "FleetWatch"
-
-# Cloud metadata services and link-local neighbours: nothing a person would want a message sent to.
-# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html (169.254.169.254, fd00:ec2::254),
-# https://www.alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata (100.100.100.200),
-# https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
-NEVER = tuple(
-    ipaddress.ip_network(network)
-    for network in (
-        "0.0.0.0/8", "169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32", "224.0.0.0/4", "255.255.255.255/32",
-        "::/128", "fe80::/10", "fd00:ec2::254/128", "ff00::/8",
-    )
-)  # fmt: skip
-NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 FAILURES: tuple[tuple[type[Exception], str], ...] = (
     (ssl.SSLError, "TLS failed: does it speak https?"),
@@ -41,8 +31,6 @@ FAILURES: tuple[tuple[type[Exception], str], ...] = (
     (ConnectionError, "closed the connection"),
     (http.client.HTTPException, "closed the connection or answered something that is not HTTP"),
 )
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class OutboundError(Exception):
@@ -95,6 +83,16 @@ def resolve(host: str, port: int, *, allow_private: bool) -> list[str]:
     return addresses
 
 
+def connect(addresses: Sequence[str], port: int, *, timeout_s: float | None) -> socket.socket:
+    """A connection to the first of these judged addresses that takes it, each within `timeout_s`. Raises the last one's OSError."""
+    for address in addresses[:-1]:
+        try:
+            return socket.create_connection((address, port), timeout_s)
+        except OSError:
+            continue
+    return socket.create_connection((addresses[-1], port), timeout_s)
+
+
 def post(
     url: str,
     *,
@@ -132,7 +130,7 @@ class _Pinned(http.client.HTTPConnection):
         self._wire: socket.socket | None = None  # http.client forgets its own while the answer is still read
 
     def connect(self) -> None:
-        self.sock = self._wire = self._reach()
+        self.sock = self._wire = connect(self._addresses, self.port, timeout_s=self.timeout)
         if self._tls:
             self.sock = self._wire = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
 
@@ -141,14 +139,6 @@ class _Pinned(http.client.HTTPConnection):
         if self._wire is not None:
             with suppress(OSError):  # already closed
                 self._wire.shutdown(socket.SHUT_RDWR)
-
-    def _reach(self) -> socket.socket:
-        for address in self._addresses[:-1]:
-            try:
-                return socket.create_connection((address, self.port), self.timeout)
-            except OSError:
-                continue
-        return socket.create_connection((self._addresses[-1], self.port), self.timeout)
 
 
 def _exchange(connection: _Pinned, path: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float) -> Answer:
@@ -188,18 +178,13 @@ def _why(error: Exception, *, late: bool, timeout_s: float) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or "the connection failed"
 
 
-def _judge(host: str, address: Address, *, allow_private: bool) -> None:
-    inner = _inside(address)
-    if any(inner in network for network in NEVER if network.version == inner.version):
-        raise ForbiddenAddressError(f"{host} leads to {inner}: link-local, metadata and multicast addresses are never called")
-    if not allow_private and not inner.is_global:
-        raise ForbiddenAddressError(f"{host} leads to the private address {inner}; FLEETWATCH_ALLOW_PRIVATE_WEBHOOKS is off")
-
-
-def _inside(address: Address) -> Address:
-    """The IPv4 address that an IPv6 one stands for (mapped, 6to4, NAT64), else itself."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return address
-    if address in NAT64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
-    return address.ipv4_mapped or address.sixtofour or address
+def _judge(host: str, address: networks.Address, *, allow_private: bool) -> None:
+    reach = networks.reach(address)
+    if reach is Reach.NEVER:
+        raise ForbiddenAddressError(
+            f"{host} leads to {networks.inner(address)}: link-local, metadata and multicast addresses are never called"
+        )
+    if reach is Reach.PRIVATE and not allow_private:
+        raise ForbiddenAddressError(
+            f"{host} leads to the private address {networks.inner(address)}; FLEETWATCH_ALLOW_PRIVATE_WEBHOOKS is off"
+        )

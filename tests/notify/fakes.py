@@ -4,8 +4,10 @@ import base64
 import email
 import json
 import socketserver
+import ssl
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import EmailMessage
@@ -111,17 +113,26 @@ class SMTPScript:
 
 
 class FakeSMTP:
-    """RFC 5321 as far as a submission goes: EHLO, AUTH PLAIN and LOGIN, MAIL, RCPT, DATA, RSET, QUIT. No STARTTLS."""
+    """RFC 5321 as far as a submission goes: EHLO, STARTTLS, AUTH PLAIN and LOGIN, MAIL, RCPT, DATA, RSET, QUIT.
 
-    def __init__(self) -> None:
+    `tls`: the server's side of TLS, spoken from the start, or after STARTTLS where `is_later`.
+    """
+
+    def __init__(self, address: str = "127.0.0.1", port: int = 0, *, tls: ssl.SSLContext | None = None, is_later: bool = False) -> None:
         self.script = script = SMTPScript()
 
         class Handler(socketserver.StreamRequestHandler):
             def handle(self) -> None:
-                with suppress(ConnectionError):  # a client that expected TLS hangs up
-                    _Dialogue(script, self.rfile, self.wfile).run()
+                with suppress(ConnectionError, ssl.SSLError):  # a client that expected TLS, or another name in it, hangs up
+                    if tls is None:
+                        _Dialogue(script, self.rfile, self.wfile).run()
+                        return
+                    if is_later:
+                        _Dialogue(script, self.rfile, self.wfile, offers=["STARTTLS"]).run()
+                    with tls.wrap_socket(self.request, server_side=True) as secured, secured.makefile("rwb", 0) as wire:
+                        _Dialogue(script, wire, wire, is_greeting=not is_later).run()
 
-        self.server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+        self.server = socketserver.ThreadingTCPServer((address, port), Handler)
         self.server.daemon_threads = True
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self.thread.start()
@@ -134,8 +145,9 @@ class FakeSMTP:
 
 
 class _Dialogue:
-    def __init__(self, script: SMTPScript, lines_in: Any, out: Any) -> None:
+    def __init__(self, script: SMTPScript, lines_in: Any, out: Any, *, offers: Sequence[str] = (), is_greeting: bool = True) -> None:
         self.script, self.lines_in, self.out = script, lines_in, out
+        self.offers, self.is_greeting = offers, is_greeting
         self.is_known = script.login is None
         self.to: list[str] = []
 
@@ -146,17 +158,21 @@ class _Dialogue:
         return self.lines_in.readline(4096).decode("utf-8", "replace").rstrip("\r\n")
 
     def run(self) -> None:
-        self.say(self.script.answers.get("CONNECT", "220 fake ESMTP"))
+        if self.is_greeting:
+            self.say(self.script.answers.get("CONNECT", "220 fake ESMTP"))
         while line := self.hear():
             verb, _, rest = line.partition(" ")
             if verb.upper() == "QUIT":
                 self.say("221 bye")
                 return
+            if verb.upper() == "STARTTLS" and self.offers:
+                self.say("220 go on")
+                return
             self.command(verb.upper(), rest)
 
     def command(self, verb: str, rest: str) -> None:
         if verb == "EHLO":
-            offers = ["fake", "SIZE 10000000", "8BITMIME"] + (["AUTH PLAIN LOGIN"] if self.script.login else [])
+            offers = ["fake", "SIZE 10000000", "8BITMIME", *self.offers] + (["AUTH PLAIN LOGIN"] if self.script.login else [])
             for offer in offers[:-1]:
                 self.say(f"250-{offer}")
             self.say(f"250 {offers[-1]}")

@@ -1,8 +1,11 @@
 """E-mail through the organisation's own SMTP server, text and HTML in one message."""
 
 import smtplib
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Mapping
 from email.utils import formatdate
+from functools import partial
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.mail import EmailMultiAlternatives
@@ -67,19 +70,10 @@ class Email:
 
     def send(self, config: Mapping[str, str], message: Message, *, identity: str, allow_private: bool) -> str:
         host, port = config["host"], int(config["port"])
-        connection = EmailBackend(
-            host=host,
-            port=port,
-            username=config["username"] or None,
-            password=config["password"] or None,
-            use_tls=config["security"] == "starttls",
-            use_ssl=config["security"] == "tls",
-            timeout=TIMEOUT_S,
-        )
         mail = compose(message, sender=config["sender"], recipients=_addresses(config["recipients"]), identity=identity)
         try:
-            outbound.resolve(host, port, allow_private=allow_private)
-            refused = _deliver(connection, mail)
+            addresses = outbound.resolve(host, port, allow_private=allow_private)
+            refused = _deliver(_backend(config, addresses), mail)
         except outbound.ForbiddenAddressError as error:
             raise TransportError(str(error), permanent=True) from error
         except outbound.OutboundError as error:
@@ -88,6 +82,50 @@ class Email:
             raise _judged(error, host) from error
         missed = ", ".join(f"{address}: {_said(code, text)}" for address, (code, text) in refused.items())
         return f"accepted, but not for {missed}" if missed else "accepted"
+
+
+class _PinnedSMTP(smtplib.SMTP):
+    """SMTP to a judged address of the host: asked again, its name may lead elsewhere. TLS is verified against the name."""
+
+    def __init__(self, addresses: list[str], *args: Any, **options: Any) -> None:
+        self.addresses = addresses
+        smtplib.SMTP.__init__(self, *args, **options)
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        """What smtplib opens its connection by, and SMTP_SSL wraps with the host's name."""
+        return outbound.connect(self.addresses, port, timeout_s=timeout)
+
+
+class _PinnedSMTPS(smtplib.SMTP_SSL, _PinnedSMTP):
+    """The same with TLS from the start."""
+
+    def __init__(self, addresses: list[str], *args: Any, **options: Any) -> None:
+        self.addresses = addresses
+        smtplib.SMTP_SSL.__init__(self, *args, **options)
+
+
+class _PinnedBackend(EmailBackend):
+    """Django's way to open, secure and log in, to judged addresses."""
+
+    addresses: list[str]
+
+    @property
+    def connection_class(self) -> Callable[..., smtplib.SMTP]:  # type: ignore[override]
+        return partial(_PinnedSMTPS if self.use_ssl else _PinnedSMTP, self.addresses)
+
+
+def _backend(config: Mapping[str, str], addresses: list[str]) -> _PinnedBackend:
+    backend = _PinnedBackend(
+        host=config["host"],
+        port=int(config["port"]),
+        username=config["username"] or None,
+        password=config["password"] or None,
+        use_tls=config["security"] == "starttls",
+        use_ssl=config["security"] == "tls",
+        timeout=TIMEOUT_S,
+    )
+    backend.addresses = addresses
+    return backend
 
 
 def compose(message: Message, *, sender: str, recipients: list[str], identity: str) -> EmailMultiAlternatives:
