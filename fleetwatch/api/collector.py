@@ -17,7 +17,9 @@ from prometheus_client.registry import Collector
 from fleetwatch.api.readiness import WORKER, celery_queue_depth
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.pricing import usd
-from fleetwatch.inventory.models import Node
+from fleetwatch.inventory.selectors import hosts
+from fleetwatch.jobs.kinds import KINDS
+from fleetwatch.jobs.selectors import JobSource, job_sources
 from fleetwatch.lib.intervals import Interval, floor_hour
 from fleetwatch.notify.models import Delivery
 from fleetwatch.notify.services import WAITING
@@ -29,6 +31,7 @@ DAY = timedelta(hours=24)
 # the newest hours are still being posted: a node that flushes late would make them look empty
 SETTLED = timedelta(hours=1)
 FRESH_S, LATE_S = 120, 3600
+MAX_REASON = 100  # characters of a label
 
 
 def text(now: datetime) -> bytes:
@@ -48,6 +51,7 @@ class FleetCollector(Collector):
         yield from _fleet(self.now)
         yield from _spending(self.now)
         yield from _pipeline(self.now)
+        yield from _schedulers(self.now)
         yield from _runs(self.now)
 
 
@@ -85,7 +89,7 @@ def _spending(now: datetime) -> Iterable[GaugeMetricFamily]:
 
 
 def _pipeline(now: datetime) -> Iterable[GaugeMetricFamily]:
-    ages_s = [None if at is None else (now - at).total_seconds() for at in Node.objects.values_list("last_received_at", flat=True)]
+    ages_s = [None if at is None else (now - at).total_seconds() for at in hosts().values_list("last_received_at", flat=True)]
     nodes = GaugeMetricFamily("fleetwatch_nodes", "Nodes by the age of their last batch.", labels=["last_batch"])
     counts = Counter(_freshness(age_s) for age_s in ages_s)
     for freshness in ("within_2m", "within_1h", "older", "never"):
@@ -107,6 +111,28 @@ def _freshness(age_s: float | None) -> str:
     if age_s <= FRESH_S:
         return "within_2m"
     return "within_1h" if age_s <= LATE_S else "older"
+
+
+def _schedulers(now: datetime) -> Iterable[GaugeMetricFamily]:
+    """What nodes that reported in the last hour say of who gives out their GPUs."""
+    heard = hosts().filter(last_received_at__gt=now - timedelta(seconds=LATE_S))
+    names = dict(heard.values_list("pk", "name"))
+    sources = GaugeMetricFamily(
+        "fleetwatch_job_sources", "Nodes heard in the last hour, by kind of job source and whether it answers.", labels=["kind", "ok"]
+    )
+    answers = Counter((_kind(source), source.is_ok) for found in job_sources(names).values() for source in found)
+    for kind in sorted({kind for kind, _ in answers}):
+        for is_ok in (True, False):
+            sources.add_metric([kind, "true" if is_ok else "false"], answers[kind, is_ok])
+    drained = GaugeMetricFamily("fleetwatch_node_drained", "1 for each such node that takes no jobs.", labels=["node", "reason"])
+    for node_id, drain in sorted(telemetry.drains(names).items()):
+        drained.add_metric([names[node_id], drain.reason[:MAX_REASON]], 1)
+    return sources, drained
+
+
+def _kind(source: JobSource) -> str:
+    """Its kind; one that this hub does not know is "other", so that no sender makes series without end."""
+    return source.kind if source.kind in KINDS else "other"
 
 
 def _queues(now: datetime) -> GaugeMetricFamily:

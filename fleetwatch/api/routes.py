@@ -25,8 +25,11 @@ from fleetwatch.diagnosis import evidence
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.caused import Saving
 from fleetwatch.diagnosis.selectors import CAUSED_STATES, Primary
-from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.inventory.models import GPU
+from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.selectors import job_sources
+from fleetwatch.telemetry import selectors as telemetry
 
 Answer = dict[str, Any]
 Period = Query[schemas.PeriodQuery]
@@ -103,12 +106,16 @@ def job(request: HttpRequest, key: str, period: Period) -> Answer:
 
 @router.get("/nodes", response=schemas.NodePage, tags=["fleet"])
 def nodes(request: HttpRequest, period: Period, paging: Paging) -> Answer:
-    """All nodes by name, each with its figures in the period."""
+    """All nodes by name, each with its figures in the period. A host that only imports accounting is none."""
     wanted = asked(request)
-    page, following = wanted.page(Node.objects.prefetch_related("gpus").order_by("name"), paging.limit)
+    page, following = wanted.page(hosts().prefetch_related("gpus").order_by("name"), paging.limit)
     found = costs.breakdown(wanted.interval, "node")
     by_name = _figures_by_key(found.lines)
-    lines = [rows.node_row(node, by_name.get(node.name) or figures(nothing())) for node in page]
+    ids = [node.pk for node in page]
+    sources, drains = job_sources(ids), telemetry.drains(ids)
+    lines = [
+        rows.node_row(node, by_name.get(node.name) or figures(nothing()), sources.get(node.pk, []), drains.get(node.pk)) for node in page
+    ]
     return wanted.echo() | {"totals": figures(found.totals), "rows": lines, "next_cursor": following}
 
 

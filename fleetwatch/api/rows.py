@@ -14,8 +14,10 @@ from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.diagnosis.verdicts import UNDETERMINED
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.selectors import JobSource
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import from_ms
+from fleetwatch.telemetry.selectors import Drain
 
 Shape = dict[str, Any]
 
@@ -57,7 +59,8 @@ def job_row(job: Job, figures: Shape, cause: Shape, saving: Saving | None = None
     }
 
 
-def node_row(node: Node, figures: Shape) -> Shape:
+def node_row(node: Node, figures: Shape, sources: Sequence[JobSource], drain: Drain | None) -> Shape:
+    """`drain`: None = the node takes jobs."""
     return figures | {
         "name": node.name,
         "labels": node.labels,
@@ -65,7 +68,19 @@ def node_row(node: Node, figures: Shape) -> Shape:
         "last_at": _at(node.last_ms),
         "last_received_at": node.last_received_at,
         "agent": node.agent,
+        "sources": [source_row(source) for source in sources],
+        "drained": None if drain is None else {"since": from_ms(drain.since_ms), "reason": drain.reason},
         "gpu_count": sum(1 for gpu in node.gpus.all() if gpu.parent_id is None and gpu.first_ms is not None and gpu.retired_ms is None),
+    }
+
+
+def source_row(source: JobSource) -> Shape:
+    return {
+        "kind": source.kind,
+        "ok": source.is_ok,
+        "reported_at": from_ms(source.reported_ms),
+        "silent_since": _at(source.silent_ms),
+        "why": source.why,
     }
 
 

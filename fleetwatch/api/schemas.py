@@ -212,6 +212,23 @@ class JobDetail(Period, JobRow):
     gpus: list[GPUShare]
 
 
+class JobSource(Schema):
+    """Whether a source of jobs of the node (slurm, kubernetes, docker, process) answers; while not, nobody knows who holds its GPUs."""
+
+    kind: str
+    ok: bool
+    reported_at: datetime
+    silent_since: datetime | None
+    why: str
+
+
+class Drained(Schema):
+    """The node takes no new jobs; the reason as its scheduler says it."""
+
+    since: datetime
+    reason: str
+
+
 class NodeRow(Figures):
     name: str
     labels: dict[str, Any]
@@ -219,6 +236,8 @@ class NodeRow(Figures):
     last_at: datetime | None
     last_received_at: datetime | None
     agent: dict[str, Any]
+    sources: list[JobSource]
+    drained: Drained | None
     gpu_count: int
 
 

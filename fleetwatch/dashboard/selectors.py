@@ -13,6 +13,7 @@ from fleetwatch.costs.attribution import into_teams
 from fleetwatch.dashboard import bars, words
 from fleetwatch.dashboard.bars import Ints, Segment, Stretches
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
@@ -158,9 +159,9 @@ def owners(keys: Iterable[str], *, before: datetime) -> dict[str, Owner]:
 
 
 def machines() -> list[Machine]:
-    """Every node by name, with how many physical GPUs it has and the model of one of them."""
+    """Every node by name, with how many physical GPUs it has and the model of one of them; importers of accounting are none."""
     physical = Q(gpus__parent=None)
-    nodes = Node.objects.annotate(gpu_count=Count("gpus", filter=physical), model_name=Max("gpus__model__name")).order_by("name")
+    nodes = hosts().annotate(gpu_count=Count("gpus", filter=physical), model_name=Max("gpus__model__name")).order_by("name")
     return [Machine(node, node.gpu_count, node.model_name or "") for node in nodes]
 
 

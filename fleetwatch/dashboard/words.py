@@ -78,6 +78,8 @@ EVENTS = {
     "drained": "drained",
     "resumed": "back in service",
     "action_result": "result of an action",
+    "source_silent": "job source does not answer",
+    "source_answers": "job source answers again",
 }
 
 

@@ -1,6 +1,16 @@
 """Reads of inventory."""
 
+from django.db.models import Q, QuerySet
+
 from fleetwatch.inventory.models import GPU, Node
+
+# Accounting is imported with a boot that began at 0 (docs/wire.md); who sent nothing but that runs no agent. [] is nothing yet.
+RUNS_AN_AGENT = Q(last_ms__isnull=False) | Q(facts_order=[]) | Q(facts_order__0__gt=0)
+
+
+def hosts() -> QuerySet[Node]:
+    """The nodes that run an agent, or are to: without those that only ever imported accounting."""
+    return Node.objects.filter(RUNS_AN_AGENT)
 
 
 def nodes() -> list[Node]:

@@ -102,15 +102,16 @@ class RunEnd(models.Model):
 
 
 class SourceReport(models.Model):
-    """When a job source of a node answered (`ok`) and when it did not: of that time nothing is concluded."""
+    """When a job source of a node answered (`ok`) and when it did not, and why: of that time nothing is concluded."""
 
     node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="source_reports")
     kind = models.CharField(max_length=32)
     ok = models.BooleanField()
+    why = models.CharField(max_length=300, blank=True, default="", help_text="that it did not answer; of the newest reasons only")
     asserted = Int8MultiRangeField(help_text="milliseconds, half-open")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["node", "kind", "ok"], name="one_report_per_node_kind_ok")]
+        constraints = [models.UniqueConstraint(fields=["node", "kind", "ok", "why"], name="one_report_per_node_kind_ok_why")]
 
 
 class GPUProcess(models.Model):

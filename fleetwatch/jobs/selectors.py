@@ -1,6 +1,7 @@
 """Reads of jobs: who held which GPU when, and when the job sources answered."""
 
 import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,12 @@ from fleetwatch.lib.spans import Span
 from fleetwatch.lib.sql import read_statement
 
 HOLDINGS = read_statement(Path(__file__).parent / "sql" / "holdings.sql")
+JOB_SOURCES = read_statement(Path(__file__).parent / "sql" / "job_sources.sql")
+SOURCE_OUTAGES = read_statement(Path(__file__).parent / "sql" / "source_outages.sql")
 SOURCE_STATUS = read_statement(Path(__file__).parent / "sql" / "source_status.sql")
+
+# A source that is reported no longer while its node reports on was switched off, or is of a scheduler that went.
+FORGOTTEN_MS = 10 * 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,30 @@ class SourceSpans:
     kind: str
     ok: bool
     spans: list[Span]
+
+
+@dataclass(frozen=True, slots=True)
+class JobSource:
+    """A job source of a node as its newest report says; `silent_ms`: since when it does not answer, None = it answers."""
+
+    kind: str
+    reported_ms: int
+    silent_ms: int | None
+    why: str
+
+    @property
+    def is_ok(self) -> bool:
+        return self.silent_ms is None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOutage:
+    """A job source did not answer from `start_ms` on, and again at `answered_ms`: None = not yet. `why` at first; "" = not told."""
+
+    kind: str
+    start_ms: int
+    why: str
+    answered_ms: int | None
 
 
 def holdings(node_id: int, start_ms: int, end_ms: int) -> list[Holding]:
@@ -63,6 +93,24 @@ def source_status(node_id: int, start_ms: int, end_ms: int) -> list[SourceSpans]
         cursor.execute(SOURCE_STATUS, {"node_id": node_id, "start_ms": start_ms, "end_ms": end_ms})
         rows = [SourceSpans(kind, ok, to_spans(spans)) for kind, ok, spans in cursor.fetchall()]
     return [row for row in rows if row.spans]
+
+
+def job_sources(node_ids: Iterable[int] | None = None) -> dict[int, list[JobSource]]:
+    """Node id -> its job sources by kind, of the nodes that reported any; of all nodes where none is named."""
+    wanted = None if node_ids is None else list(node_ids)
+    found: dict[int, list[JobSource]] = defaultdict(list)
+    with connection.cursor() as cursor:
+        cursor.execute(JOB_SOURCES, {"node_ids": wanted, "forgotten_ms": FORGOTTEN_MS})
+        for node_id, *source in cursor.fetchall():
+            found[node_id].append(JobSource(*source))
+    return dict(found)
+
+
+def source_outages(node_id: int, *, limit: int) -> list[SourceOutage]:
+    """When job sources of the node did not answer, the newest first."""
+    with connection.cursor() as cursor:
+        cursor.execute(SOURCE_OUTAGES, {"node_id": node_id, "count": limit})
+        return [SourceOutage(*outage) for outage in cursor.fetchall()]
 
 
 def held_by_node(job_ids: Iterable[int]) -> dict[int, list[Span]]:

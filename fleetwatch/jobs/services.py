@@ -24,6 +24,7 @@ UPSERT_JOBS = read_statement(SQL / "upsert_jobs.sql").encode()
 IMPORT_JOBS = read_statement(SQL / "import_jobs.sql").encode()
 ASSERT_ALLOCATIONS = read_statement(SQL / "assert_allocations.sql").encode()
 ASSERT_SOURCES = read_statement(SQL / "assert_sources.sql").encode()
+FORGET_WHYS = read_statement(SQL / "forget_whys.sql").encode()
 PROCESSES = b'SELECT gpu_id, pid, started_ms, "user", name, job_id, id, seen_ms FROM jobs_gpuprocess WHERE gpu_id = ANY(%(gpus)s::bigint[])'
 REFRESH_PROCESSES = read_statement(SQL / "refresh_processes.sql").encode()
 
@@ -32,6 +33,8 @@ MAX_SLUG = 100
 NO_NAMES = frozenset({"(none)", "(unmapped)"})
 # The list is for people: the same processes are written again no more often than this.
 PROCESSES_REFRESH_MS = 60_000
+# Reasons hold numbers of jobs and times: without an end there would be as many as failures.
+KEPT_WHYS = 16
 # An agent asks its scheduler now and then: this long after a job's end it may still have called it running.
 OUTCOME_LAG_MS = 10 * 60_000
 IMPORT_BOOT_MS = 0  # no living node booted then: agent/history.py
@@ -278,20 +281,24 @@ def assert_sources(reports: Sequence[Report]) -> None:
     A declared allocation is its own source: the batch that names one knows it.
     """
     rows = sorted(row for report in reports for row in _source_rows(report))
-    if rows:
-        node_ids, kinds, oks, asserted = zip(*rows, strict=True)
-        run(ASSERT_SOURCES, {"node_ids": integers(node_ids), "kinds": list(kinds), "oks": list(oks), "asserted": list(asserted)})
+    if not rows:
+        return
+    node_ids, kinds, oks, whys, asserted = zip(*rows, strict=True)
+    told = {"node_ids": integers(node_ids), "kinds": list(kinds), "oks": list(oks), "whys": list(whys), "asserted": list(asserted)}
+    new = run(ASSERT_SOURCES, told)
+    if new:
+        run(FORGET_WHYS, {"node_ids": integers(node_id for (node_id,) in new), "kept": KEPT_WHYS})
 
 
-def _source_rows(report: Report) -> list[tuple[int, str, bool, str]]:
+def _source_rows(report: Report) -> list[tuple[int, str, bool, str, str]]:
     batch = report.batch
-    said = {(source["kind"], source["ok"]) for source in batch.sources}
+    answers = {(source["kind"], source["ok"], "" if source["ok"] else source.get("why") or "") for source in batch.sources}
     if any(item.get("source") == DECLARED for item in batch.allocations):
-        said.add((DECLARED, True))
-    if not said or batch.start_ms is None or batch.end_ms is None:
+        answers.add((DECLARED, True, ""))
+    if not answers or batch.start_ms is None or batch.end_ms is None:
         return []
     extent = _multirange([(batch.start_ms + report.offset_ms, batch.end_ms + report.offset_ms)])
-    return [(report.node_id, kind, ok, extent) for kind, ok in said]
+    return [(report.node_id, kind, ok, why, extent) for kind, ok, why in answers]
 
 
 def store_processes(reports: Sequence[Report], jobs: Mapping[str, StoredJob]) -> set[int]:

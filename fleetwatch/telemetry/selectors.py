@@ -1,11 +1,11 @@
 """Reads of telemetry other than whole frames: events, boots, series for charts, the pipeline's figures."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import connection
-from django.db.models import Count, Max, Min, Sum
+from django.db.models import Count, Max, Min, Q, Sum
 
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import Interval, to_ms
@@ -13,6 +13,22 @@ from fleetwatch.telemetry import frames, steps
 from fleetwatch.telemetry.cells import winners
 from fleetwatch.telemetry.models import Batch, Chunk, HealthEvent, LateHour, ReceivedSequence, SealMark, TouchedHour
 from fleetwatch.telemetry.seal import GRACE, HOUR
+
+# One row per node that takes no jobs: since when, and why as it was said last. Agents tell it again at each start.
+DRAINS = """
+WITH told AS (
+    SELECT node_id, at_ms, kind, text, max(at_ms) FILTER (WHERE kind = 'resumed') OVER (PARTITION BY node_id) AS resumed_ms
+    FROM telemetry_healthevent
+    WHERE gpu_id IS NULL
+      AND kind IN ('drained', 'resumed')
+      AND (%(node_ids)s::bigint[] IS NULL OR node_id = ANY(%(node_ids)s::bigint[]))
+)
+SELECT node_id, min(at_ms), (array_agg(text ORDER BY at_ms DESC))[1]
+FROM told
+WHERE kind = 'drained'
+  AND (resumed_ms IS NULL OR at_ms > resumed_ms)
+GROUP BY node_id
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +60,21 @@ class Late:
     hours: int
     batches: int  # that brought windows of such an hour, counted for each hour
     last_received_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """A node takes no new jobs since then; `reason` as its scheduler says it."""
+
+    since_ms: int
+    reason: str
+
+
+def drains(node_ids: Iterable[int] | None = None) -> dict[int, Drain]:
+    """Node id -> its drain, of those of the nodes (of all, where none is named) that are drained now."""
+    with connection.cursor() as cursor:
+        cursor.execute(DRAINS, {"node_ids": None if node_ids is None else list(node_ids)})
+        return {node_id: Drain(since_ms, reason) for node_id, since_ms, reason in cursor.fetchall()}
 
 
 def late(node_id: int | None = None) -> Late:
@@ -101,7 +132,8 @@ def series(gpu: GPU, start_ms: int, end_ms: int, *, columns: Sequence[str], step
 
 def depth(now: datetime) -> Depth:
     """What waits and what is stored, for /status and /metrics."""
-    batches = Batch.objects.aggregate(newest=Max("received_at"), count=Count("id"))
+    set_aside = Count("id", filter=Q(quarantined=True))
+    batches = Batch.objects.aggregate(newest=Max("received_at"), count=Count("id"), quarantined=set_aside)
     marks = SealMark.objects.aggregate(oldest=Min("hour"), count=Count("id"))
     chunks = Chunk.objects.aggregate(windows=Sum("window_count"), count=Count("id"))
     partitions, hot_bytes, chunk_bytes = _sizes()
@@ -111,7 +143,7 @@ def depth(now: datetime) -> Depth:
         hot_batches=batches["count"],
         hot_bytes=hot_bytes,
         partitions=partitions,
-        quarantined=Batch.objects.filter(quarantined=True).count(),
+        quarantined=batches["quarantined"],
         unsealed_marks=marks["count"],
         overdue_hours=closed.values("node_id", "hour").distinct().count(),
         oldest_unsealed=marks["oldest"],

@@ -12,7 +12,7 @@ from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.selectors import Scope, Totals
 from fleetwatch.costs.sites import energy_of_node
 from fleetwatch.costs.totals import nothing
-from fleetwatch.dashboard import agents, install, maps, selectors, words
+from fleetwatch.dashboard import agents, install, maps, node_events, selectors, words
 from fleetwatch.dashboard.charts import METRICS
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.lines import GPULine
@@ -21,8 +21,10 @@ from fleetwatch.dashboard.places import row
 from fleetwatch.dashboard.selectors import Machine
 from fleetwatch.diagnosis import places
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.jobs.selectors import job_sources
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.models import HealthEvent
+from fleetwatch.telemetry.selectors import Drain
 
 MANY_ROWS, SOME_ROWS = 48, 20
 EVENTS = 30
@@ -31,10 +33,11 @@ TOP_JOBS = 10
 
 @dataclass(frozen=True, slots=True)
 class NodeLine:
-    """A node with its figures in the period."""
+    """A node with its figures in the period, and since when and why it takes no jobs: None = it does."""
 
     machine: Machine
     totals: Totals
+    drain: Drain | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,9 @@ def fleet(request: HttpRequest) -> HttpResponse:
         return redirect("welcome")
     period = read_period(request, default="24h")
     by_node = {group.key: group.totals for group in costs.totals_by(period.interval, "node")}
-    lines = [NodeLine(machine, by_node.get(machine.node.name, nothing())) for machine in selectors.machines()]
+    drains = telemetry.drains()
+    machines = selectors.machines()
+    lines = [NodeLine(one, by_node.get(one.node.name, nothing()), drains.get(one.node.pk)) for one in machines]
     gpu_count = sum(line.machine.gpu_count for line in lines)
     shown = maps.METRICS[chosen(request, "metric", maps.METRICS, default="state")]
     context = {
@@ -88,7 +93,9 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
         "energy": energy_of_node(found, period.interval, told.totals),
         "late": telemetry.late(found.pk),
         "unread": agents.unread_of((_label(gpu), gpu.unread) for gpu in gpus if gpu.retired_ms is None),
-        "events": HealthEvent.objects.filter(node=found).select_related("gpu").order_by("-at_ms")[:EVENTS],
+        "sources": job_sources([found.pk]).get(found.pk, []),
+        "drain": telemetry.drains([found.pk]).get(found.pk),
+        "events": node_events.newest(found, limit=EVENTS),
     }
     return render(request, "dashboard/node.html", period.context("fleet", **context))
 

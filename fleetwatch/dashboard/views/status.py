@@ -1,5 +1,6 @@
 """Is FleetWatch itself healthy?"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -12,6 +13,7 @@ from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.selectors import machines
 from fleetwatch.ingest.pressure import REFUSED_FROM, meaning
 from fleetwatch.inventory.models import Node
+from fleetwatch.jobs.selectors import JobSource, job_sources
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.models import Delivery
 from fleetwatch.notify.services import WAITING
@@ -27,11 +29,12 @@ BEAT_LATE_S = 90
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A node's agent: how long its data is behind, and the word for it (ok, late, silent, new)."""
+    """A node's agent: how long its data is behind, the word for it (ok, late, silent, new), and its job sources that do not answer."""
 
     node: Node
     lag_ms: int | None
     health: str
+    silent: list[JobSource]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +50,14 @@ class Queue:
 @login_required
 def status(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
-    agents = [_agent(machine.node, to_ms(period.now)) for machine in machines()]
+    sources = job_sources()
+    agents = [_agent(machine.node, sources.get(machine.node.pk, []), to_ms(period.now)) for machine in machines()]
     depth = telemetry.depth(period.now)
     heard = [agent.lag_ms for agent in agents if agent.lag_ms is not None]
     context = {
-        "agents": sorted(agents, key=lambda agent: (-("ok", "new", "late", "silent").index(agent.health), agent.node.name)),
+        "agents": sorted(agents, key=_urgency),
         "not_ok": sum(agent.health in ("late", "silent") for agent in agents),
+        "silent": sum(bool(agent.silent) for agent in agents),
         "lag_ms": min(heard, default=None),
         "runs": latest_runs(),
         "failures": recent_failures(period.now - timedelta(days=1)),
@@ -65,11 +70,18 @@ def status(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/status.html", period.context("status", **context))
 
 
-def _agent(node: Node, now_ms: int) -> Agent:
+def _agent(node: Node, sources: Sequence[JobSource], now_ms: int) -> Agent:
+    silent = [source for source in sources if not source.is_ok]
     if node.last_ms is None:
-        return Agent(node, None, "new")
+        return Agent(node, None, "new", silent)
     lag_ms = max(0, now_ms - node.last_ms)
-    return Agent(node, lag_ms, "silent" if lag_ms > SILENT_AFTER_MS else "late" if lag_ms > LATE_AFTER_MS else "ok")
+    health = "silent" if lag_ms > SILENT_AFTER_MS else "late" if lag_ms > LATE_AFTER_MS else "ok"
+    return Agent(node, lag_ms, health, silent)
+
+
+def _urgency(agent: Agent) -> tuple[int, bool, str]:
+    """Silent agents first, of equal ones those whose job source does not answer."""
+    return -("ok", "new", "late", "silent").index(agent.health), not agent.silent, agent.node.name
 
 
 def _queues(depth: Depth, now: datetime) -> list[Queue]:
