@@ -24,7 +24,6 @@ PUBLIC_URL = env.text("FLEETWATCH_PUBLIC_URL", "http://127.0.0.1:8000").rstrip("
 BEHIND_TLS_PROXY = env.boolean("FLEETWATCH_BEHIND_TLS_PROXY", False)
 
 ROOT_URLCONF = "fleetwatch.urls"
-WSGI_APPLICATION = "fleetwatch.wsgi.application"
 AUTH_USER_MODEL = "accounts.User"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True

@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reports": {"accounts", "inventory", "jobs", "ledger", "costs", "budgets", "diagnosis", "notify", "operations"},
 }
 # These read across everything; `demo` is also the only door to the simulator.
-ACROSS = {"dashboard", "api", "demo", "stack"}
+ACROSS = {"dashboard", "api", "demo", "stack", "front"}
 SIMULATOR = {"demo": {"agent"}}
 EDGES = ("tasks", "views", "urls", "admin", "commands")
 
@@ -133,7 +133,7 @@ def test_settings_read_the_environment_and_nothing_else_does():
         if name in path.read_text(encoding="utf-8")
     }
 
-    assert readers <= {"fleetwatch.wsgi", "fleetwatch.celery"}
+    assert readers <= {"fleetwatch.front.running", "fleetwatch.celery"}
 
 
 def test_pure_modules_know_no_django():

@@ -20,7 +20,6 @@ from agent.wire import WireError
 from fleetwatch.ingest import answers, learning, steady
 from fleetwatch.ingest.body import TooLargeError, expand
 from fleetwatch.ingest.continued import Arrived, Known, Moment, arrived, store_together
-from fleetwatch.ingest.groups import Groups
 from fleetwatch.ingest.pressure import pressure
 from fleetwatch.ingest.tally import received
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
@@ -32,8 +31,6 @@ StartResponse = Callable[..., Any]
 Application = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 PATH = "/api/v1/batches"
-# Of one transaction: it holds its nodes' rows for some milliseconds.
-MAX_GROUP = 64
 # Bytes of a body as sent; a minute of eight GPUs is 3 kB. What is larger (the rest of an outage) keeps no group waiting.
 MAX_PACKED = 262_144
 # Nodes that a process remembers, about 5 kB each, 15 kB with jobs; a process that meets more begins anew.
@@ -51,42 +48,36 @@ class Offered:
 
 
 class Door:
-    """`POST /api/v1/batches` before Django; everything else as it is."""
+    """`POST /api/v1/batches` before Django; everything else as it is.
+
+    As a WSGI application it stores each batch alone; the front (fleetwatch/front) calls its parts, and stores in groups.
+    """
 
     def __init__(self, django: Application) -> None:
-        self._django = django
+        self.django = django
         self._known: dict[bytes, Known] = {}
         self._noted: dict[int, datetime] = {}  # token id -> when its use was last noted
-        self._groups: Groups[Offered, int] = Groups(_store, limit=MAX_GROUP)
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         if environ["PATH_INFO"] != PATH or environ["REQUEST_METHOD"] != "POST":
-            return self._django(environ, start_response)
-        key = _key(environ)
-        offered = self._offered(environ, self._known.get(key))
-        windows = self._groups.store(offered) if offered else None
-        if not (offered and windows):
-            return self._long_way(environ, start_response, key)
-        if offered.is_use_due:
-            self._noted[offered.known.token_id] = offered.received_at
-        received.count(batches=1, windows=windows)
-        answer = msgspec.json.encode(answers.accepted(stored=windows, duplicate=0))
+            return self.django(environ, start_response)
+        offered = self.offered(environ)
+        windows = store_group([offered])[0] if offered else 0
+        if not offered or not windows:
+            return self.long_way(environ, start_response)
+        answer = self.accepted(offered, windows)
         start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(answer)))])
         return [answer]
 
-    def _long_way(self, environ: Environ, start_response: StartResponse, key: bytes) -> Iterable[bytes]:
-        answer = self._django(environ, start_response)
-        lesson = environ.pop(learning.LESSON, None)
-        if lesson is not None and _is_usual(environ, timezone.now()) and (known := learning.known(lesson)) is not None:
-            if len(self._known) >= MAX_KNOWN:
-                self._known.clear()
-            self._known[key] = known
-            self._noted.setdefault(known.token_id, lesson.used_at)
-        return answer
+    def known_node(self, *, authorization: str | None, host: str | None) -> int | None:
+        """The id of the node whose batches came the long way with this token, to this name of ours."""
+        known = self._known.get(_key(authorization, host))
+        return None if known is None else known.node_id
 
-    def _offered(self, environ: Environ, known: Known | None) -> Offered | None:
+    def offered(self, environ: Environ) -> Offered | None:
         """What a known sender brings in the usual form; its body stays there to be read again."""
         now = timezone.now()
+        known = self._known.get(_key_of(environ))
         length = environ.get("CONTENT_LENGTH") or ""
         if known is None or not (_is_usual(environ, now) and length.isdigit() and int(length) <= MAX_PACKED):
             return None
@@ -95,10 +86,32 @@ class Door:
         noted = self._noted.get(known.token_id)
         return Offered(known, packed, now, is_use_due=noted is None or now - noted >= USE_NOTED_EVERY)
 
+    def accepted(self, offered: Offered, windows: int) -> bytes:
+        """The body of the answer to a batch that is stored."""
+        if offered.is_use_due:
+            self._noted[offered.known.token_id] = offered.received_at
+        received.count(batches=1, windows=windows)
+        return msgspec.json.encode(answers.accepted(stored=windows, duplicate=0))
 
-def _key(environ: Environ) -> bytes:
+    def long_way(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Django's view, from which the door learns what the sender's next batches are compared with."""
+        answer = self.django(environ, start_response)
+        lesson = environ.pop(learning.LESSON, None)
+        if lesson is not None and _is_usual(environ, timezone.now()) and (known := learning.known(lesson)) is not None:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known[_key_of(environ)] = known
+            self._noted.setdefault(known.token_id, lesson.used_at)
+        return answer
+
+
+def _key_of(environ: Environ) -> bytes:
+    return _key(environ.get("HTTP_AUTHORIZATION"), environ.get("HTTP_HOST"))
+
+
+def _key(authorization: str | None, host: str | None) -> bytes:
     """Who sends, and to which name of ours: Django lets the same through that it let through before."""
-    sender = f"{environ.get('HTTP_AUTHORIZATION')}\n{environ.get('HTTP_HOST')}"
+    sender = f"{authorization}\n{host}"
     return hashlib.sha256(sender.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -111,10 +124,10 @@ def _is_usual(environ: Environ, now: datetime) -> bool:
     return is_right and "HTTP_TRANSFER_ENCODING" not in environ
 
 
-def _store(group: Sequence[Offered]) -> list[int]:
+def store_group(group: Sequence[Offered]) -> list[int]:
     """How many windows of each are stored: 0 = none, it goes the long way.
 
-    One thread reads and stores for all, the others sleep: threads that read side by side only take the interpreter from each other.
+    One thread reads and stores for all: threads that read side by side only take the interpreter from each other.
     """
     received = Moment.of(group[-1].received_at)
     batches = [_arrived(one, received) for one in group]
@@ -143,4 +156,4 @@ def _stored(group: Sequence[Arrived]) -> list[bool]:
         return [False] * len(group)  # the long way says what is wrong
     finally:
         if not connection.in_atomic_block:
-            connection.close()  # back to the pool: this thread may not lead again for long
+            connection.close()  # back to the pool

@@ -1,36 +1,27 @@
 """Group commit: batches that arrive at once are stored in one transaction.
 
-The first request that finds nobody at work stores what has gathered, its own among
-it; whoever comes meanwhile waits, and one of them stores the next group. No thread
-of its own; alone, a request stores itself at once.
+The first to come is stored at once, by the one thread there is; whoever comes meanwhile waits in the event loop, holding
+no thread, and is in the next group.
 """
 
-import threading
-import time
+import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
+
+import structlog
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-
-# While requests do come at once, a group waits this long for more: a commit costs the same for one as for many.
+# While batches do come at once, a group waits this long for more: a commit costs the same for one as for many.
 GATHERING_S = 0.004
 
-
-class _Waiting(Generic[Item, Result]):
-    """One request; `turn` is free when it is done or has to lead."""
-
-    def __init__(self, item: Item) -> None:
-        self.item = item
-        self.is_done = False
-        self.result: Result | None = None
-        self.turn = threading.Lock()
-        self.turn.acquire()
+log = structlog.get_logger(__name__)
 
 
 class Groups(Generic[Item, Result]):
-    """`store` gives each item to `work`, together with those that came at the same time.
+    """`store` gives each item to `work`, in a thread, together with those that came at the same time.
 
     `work` answers with one result for each item and raises nothing; should it raise
     all the same, the results of its group are None.
@@ -39,38 +30,54 @@ class Groups(Generic[Item, Result]):
     def __init__(self, work: Callable[[Sequence[Item]], Sequence[Result]], *, limit: int) -> None:
         self._work = work
         self._limit = limit
-        self._guard = threading.Lock()
-        self._queue: list[_Waiting[Item, Result]] = []
-        self._is_led = False
-        self._is_busy = False  # several came at once last time
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="groups")
+        self._queue: list[tuple[Item, asyncio.Future[Result | None]]] = []
+        self._stored: list[asyncio.Future[Result | None]] = []  # the group that is at work
+        self._leading: asyncio.Task[None] | None = None
 
-    def store(self, item: Item) -> Result | None:
+    @property
+    def waiting(self) -> int:
+        """How many wait for their group."""
+        return len(self._queue)
+
+    async def store(self, item: Item) -> Result | None:
         """The item's result, when `work` has returned."""
-        mine: _Waiting[Item, Result] = _Waiting(item)
-        with self._guard:
-            self._queue.append(mine)
-            must_wait, self._is_led = self._is_led, True
-        if must_wait:
-            mine.turn.acquire()
-        if not mine.is_done:
-            self._lead()
-        return mine.result
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result | None] = loop.create_future()
+        self._queue.append((item, future))
+        if self._leading is None:
+            self._leading = loop.create_task(self._lead())
+        return await future
 
-    def _lead(self) -> None:
-        """Stores the oldest of the queue, of which the caller is the first; then another one leads."""
-        if self._is_busy:
-            time.sleep(GATHERING_S)
-        with self._guard:
+    def fail(self, error: Exception) -> None:
+        """Everybody who waits gets the error; a group at work is finished, and nobody waits for it."""
+        waiting, self._queue = [future for _, future in self._queue], []
+        for future in (*waiting, *self._stored):
+            if not future.done():
+                future.set_exception(error)
+
+    def close(self) -> None:
+        """The thread is not waited for."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _lead(self) -> None:
+        """Stores group after group until nobody waits."""
+        is_busy = False
+        while self._queue:
+            if is_busy:
+                await asyncio.sleep(GATHERING_S)
             group, self._queue = self._queue[: self._limit], self._queue[self._limit :]
-            self._is_busy = len(group) > 1
+            is_busy = len(group) > 1
+            self._stored = [future for _, future in group]
+            results = await self._results([item for item, _ in group])
+            for future, result in zip(self._stored, results, strict=True):
+                if not future.done():
+                    future.set_result(result)
+        self._stored, self._leading = [], None
+
+    async def _results(self, items: Sequence[Item]) -> Sequence[Result | None]:
         try:
-            for one, result in zip(group, self._work([one.item for one in group]), strict=True):
-                one.result = result
-        finally:
-            with self._guard:
-                following = self._queue[:1]
-                self._is_led = bool(following)
-            for one in group:
-                one.is_done = True
-            for one in (*group, *following):
-                one.turn.release()
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, items)
+        except Exception:
+            log.exception("group failed", batches=len(items))
+            return [None] * len(items)

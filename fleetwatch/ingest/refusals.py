@@ -8,7 +8,7 @@ from django.db import DataError, InterfaceError, OperationalError
 from django.http import HttpRequest, JsonResponse
 
 from agent.wire import WireError
-from fleetwatch.ingest import pressure, requests
+from fleetwatch.ingest import pressure
 from fleetwatch.ingest.body import TooLargeError
 from fleetwatch.ingest.services import WrongNodeError
 from fleetwatch.ingest.tokens import NodeEnrolledError, UnknownTokenError
@@ -44,13 +44,13 @@ def answers_errors(view: View) -> View:
         try:
             return view(request)
         except REFUSED as error:
-            requests.discard_rest(request)
-            return _refusal(error)
+            return refusal(error)
 
     return answered
 
 
-def _refusal(error: Exception) -> JsonResponse:
+def refusal(error: Exception) -> JsonResponse:
+    """The answer to a request that ended in one of REFUSED."""
     status, text, field = next((status, text, field) for kind, status, text, field in REFUSALS if isinstance(error, kind))
     field = error.field if isinstance(error, WireError) else field
     response = JsonResponse({"error": text or str(error), "field": field}, status=status)

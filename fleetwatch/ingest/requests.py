@@ -9,15 +9,20 @@ from agent.wire import MAX_BYTES, MAX_TIME_MS, WireError
 from fleetwatch.ingest.body import Readable, TooLargeError, read_bounded
 from fleetwatch.ingest.tokens import UnknownTokenError
 
-# Of a refused request at most this much is read and thrown away: who sends more meets a closed connection.
-MAX_DISCARDED_BYTES = 64 * 1024 * 1024
+MAX_BATCH_BYTES = MAX_BYTES
+MAX_ENROLL_BYTES = 65_536
 
 _decoder = msgspec.json.Decoder()
 
 
 def bearer(request: HttpRequest) -> str:
     """The token of the Authorization header. Raises UnknownTokenError when there is none."""
-    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+    return bearer_of(request.headers.get("Authorization"))
+
+
+def bearer_of(authorization: str | None) -> str:
+    """The token in the header's text. Raises UnknownTokenError when there is none."""
+    scheme, _, text = (authorization or "").partition(" ")
     if scheme.lower() != "bearer" or not text.strip():
         raise UnknownTokenError
     return text.strip()
@@ -37,17 +42,6 @@ def read_body(request: HttpRequest, *, limit: int = MAX_BYTES) -> bytes:
     if declared.isdigit() and int(declared) > limit:
         raise TooLargeError(f"the body is larger than {limit} bytes")
     return read_bounded(_stream(request), limit=limit)
-
-
-def discard_rest(request: HttpRequest) -> None:
-    """Reads what is left of the body: a sender that is still writing hears the answer only when all of it was taken."""
-    stream = _stream(request)
-    left = MAX_DISCARDED_BYTES
-    try:
-        while left > 0 and (part := stream.read(1 << 16)):
-            left -= len(part)
-    except OSError:
-        return  # the sender is gone
 
 
 def _stream(request: HttpRequest) -> Readable:

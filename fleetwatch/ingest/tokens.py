@@ -48,6 +48,14 @@ def create_enrollment_token(now: datetime, *, uses: int, ttl: timedelta) -> str:
     return text
 
 
+def node_id_of(text: str, now: datetime) -> int:
+    """The id of the node that the agent token speaks for; its use is not noted. Raises UnknownTokenError."""
+    node_id = AgentToken.objects.filter(digest=digest(text), revoked_at__isnull=True).values_list("node_id", flat=True).first()
+    if node_id is None:
+        raise UnknownTokenError
+    return node_id
+
+
 def node_of(text: str, now: datetime) -> Node:
     """The node that the agent token speaks for. Raises UnknownTokenError."""
     return agent_token(text, now).node

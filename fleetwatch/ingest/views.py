@@ -13,8 +13,6 @@ from fleetwatch.ingest.pressure import pressure
 from fleetwatch.ingest.refusals import answers_errors
 from fleetwatch.ingest.tally import received
 
-MAX_ENROLL_BYTES = 65_536
-
 log = structlog.get_logger(__name__)
 
 
@@ -47,8 +45,8 @@ def enroll(request: HttpRequest) -> JsonResponse:
     now = timezone.now()
     token = requests.bearer(request)
     tokens.check_enrollment_token(token, now)
-    packed = requests.read_body(request, limit=MAX_ENROLL_BYTES)
-    given = requests.decode_json(body.expand(packed, requests.encoding(request), limit=MAX_ENROLL_BYTES))
+    packed = requests.read_body(request, limit=requests.MAX_ENROLL_BYTES)
+    given = requests.decode_json(body.expand(packed, requests.encoding(request), limit=requests.MAX_ENROLL_BYTES))
     name = given.get("node") if isinstance(given, dict) else None
     if not isinstance(name, str):
         raise wire.WireError("node", "node is required and a text")

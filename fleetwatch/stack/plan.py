@@ -65,17 +65,9 @@ def broker(socket: Path) -> Spec:
 
 
 def web(env: Mapping[str, str], listen: Listen) -> Spec:
-    """Granian with synchronous WSGI workers.
-
-    Most of the threads wait for a group's commit (ingest/groups.py), where few would make the groups small; a warning
-    against more threads than cores is all that granian says below an error.
-    """
-    command = (
-        sys.executable, "-m", "granian", "--interface", "wsgi", "--host", listen.host, "--port", str(listen.port),
-        "--workers", env.get("FLEETWATCH_WEB_WORKERS", "1"), "--blocking-threads", "64", "--backpressure", "128",
-        "--respawn-failed-workers", "--no-ws", "--log-level", "error",
-        "fleetwatch.wsgi:application",
-    )  # fmt: skip
+    """The web server (fleetwatch/front)."""
+    command = (sys.executable, "-m", "fleetwatch.front", "--host", listen.host, "--port", str(listen.port),
+               "--workers", env.get("FLEETWATCH_WEB_WORKERS", "1"))  # fmt: skip
     return Spec("web", command, env, folder=ROOT)
 
 

@@ -15,7 +15,7 @@ from tests.stack.living import ROOT, Living
 
 LOGS = 24
 START = datetime(2026, 11, 3, tzinfo=UTC)
-VICTIMS = ("granian", "--quiet worker", "valkey-server", "bin/postgres")
+VICTIMS = ("fleetwatch.front", "--quiet worker", "valkey-server", "bin/postgres")
 ENTRIES = """
     SELECT gpu.model_name, entry.start, job.key, entry.state, entry.kind, entry.reason, entry.signal, entry.tier, entry.gpu_ms,
            round(entry.energy_j::numeric, 3)

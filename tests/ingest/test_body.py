@@ -9,9 +9,7 @@ from django.test import RequestFactory
 
 from agent.wire import WireError
 from fleetwatch.ingest.body import TooLargeError, as_gzip, expand, read_bounded
-from fleetwatch.ingest.refusals import answers_errors
-from fleetwatch.ingest.requests import MAX_DISCARDED_BYTES, read_body
-from fleetwatch.ingest.tokens import UnknownTokenError
+from fleetwatch.ingest.requests import read_body
 
 
 class Endless:
@@ -83,33 +81,3 @@ def test_a_body_is_kept_as_gzip():
 
     assert as_gzip(packed, "gzip") is packed
     assert gzip.decompress(as_gzip(b"{}", "")) == b"{}"
-
-
-@answers_errors
-def nobody_enters(request):
-    raise UnknownTokenError
-
-
-def declared(stream, length):
-    return WSGIRequest(
-        RequestFactory()._base_environ(REQUEST_METHOD="POST", CONTENT_TYPE="application/json", CONTENT_LENGTH=str(length))
-        | {"wsgi.input": stream}
-    )
-
-
-def test_the_body_of_a_refused_request_is_taken_so_that_its_sender_hears_the_answer():
-    stream = io.BytesIO(b"x" * 9_000_000)
-
-    answer = nobody_enters(declared(stream, 9_000_000))
-
-    assert answer.status_code == 401
-    assert stream.read() == b""
-
-
-def test_of_a_refused_body_that_never_ends_no_more_than_a_limit_is_taken():
-    stream = Endless()
-
-    answer = nobody_enters(declared(stream, 10**12))
-
-    assert answer.status_code == 401
-    assert stream.taken <= MAX_DISCARDED_BYTES + 2 * (1 << 16)

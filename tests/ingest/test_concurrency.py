@@ -111,7 +111,7 @@ def test_of_one_node_that_enrols_twice_at_once_one_gets_in():
     assert answers.count(NodeEnrolledError) == 1
 
 
-def test_many_nodes_at_the_door_at_once_are_stored_in_groups_each_batch_once():
+def test_of_many_nodes_at_the_door_at_once_each_batch_is_stored_once():
     door, names = DoorClient(), [f"n{number}" for number in range(8)]
     bearers = {name: create_agent_token(name, NOW) for name in names}
 

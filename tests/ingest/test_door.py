@@ -264,7 +264,7 @@ def test_of_a_group_only_what_is_valid_and_continues_is_stored(client):
         ("n2", pack(step(1, node="n2", gpus=[gpu("GPU-n2")], count=3))),
     ]
 
-    stored = door._store([door.Offered(known[node], body, NOW, is_use_due=False) for node, body in bodies])
+    stored = door.store_group([door.Offered(known[node], body, NOW, is_use_due=False) for node, body in bodies])
 
     assert stored == [6, 0, 0, 0, 3]
     assert Batch.objects.count() == 5

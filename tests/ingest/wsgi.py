@@ -12,7 +12,7 @@ from fleetwatch.ingest.door import Door
 
 
 class DoorClient:
-    """Sends to the door as granian does; `short` counts what Django did not see."""
+    """Sends to the door, one request after another; `short` counts what Django did not see."""
 
     def __init__(self):
         self.long = 0

@@ -68,7 +68,7 @@ def test_a_wrong_setting_stops_the_start_with_its_name(environment, said, tmp_pa
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["granian", "--quiet worker", "--quiet beat", "valkey-server", "bin/postgres"])
+@pytest.mark.parametrize("name", ["fleetwatch.front", "--quiet worker", "--quiet beat", "valkey-server", "bin/postgres"])
 def test_a_child_that_is_killed_comes_back_and_the_hub_with_it(stack: Living, name):
     before = stack.children(name)
 

@@ -1,0 +1,256 @@
+"""The ASGI application: each request read whole, then given to the threads of its kind.
+
+Three kinds, so that none starves another: agents' batches (their own threads and connections to the database),
+people and scripts, and `/healthz`, for which a thread is kept free.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from django.db import connection
+from django.http import HttpResponse
+from django.utils import timezone
+
+from fleetwatch.front import bodies, refused, wsgi
+from fleetwatch.front.bodies import GoneError, Receive
+from fleetwatch.front.connections import Connection, Connections
+from fleetwatch.front.database import DatabaseWatch
+from fleetwatch.front.lanes import BusyError, Lane
+from fleetwatch.front.protocol import end_overdue_for_ever
+from fleetwatch.front.wsgi import Answer, FileAnswer
+from fleetwatch.ingest import door as ingest
+from fleetwatch.ingest import requests, tokens
+from fleetwatch.ingest.body import TooLargeError
+from fleetwatch.ingest.door import Door, Offered
+from fleetwatch.ingest.groups import Groups
+
+Scope = Mapping[str, Any]
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+ENROLL = "/api/v1/enroll"
+HEALTH = "/healthz"
+# Of one transaction: it holds its nodes' rows for some milliseconds.
+MAX_GROUP = 64
+# Batches that wait for their group; who comes then is told to come again. Two groups' worth: some hundred milliseconds.
+MAX_WAITING_BATCHES = 100
+# Threads, and with them connections to the database. Agents have these five (the groups' one, the long way, the look at a
+# token); people have what the pool holds beyond them.
+LONG_WAY_THREADS, TOKEN_THREADS = 3, 1
+AGENTS_CONNECTIONS = 1 + LONG_WAY_THREADS + TOKEN_THREADS
+FEWEST_PAGE_THREADS = 3
+# Who is nobody yet may send a form to log in, and no more.
+MAX_STRANGERS_BYTES = 65_536
+MAX_FORM_BYTES = requests.MAX_BATCH_BYTES + 65_536
+PIECE_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request of ASGI, its headers by name."""
+
+    scope: Scope
+    receive: Receive
+    send: Send
+    headers: Mapping[bytes, bytes]
+
+    @property
+    def path(self) -> str:
+        return str(self.scope["path"])
+
+    @property
+    def connection(self) -> Connection:
+        """The connection, as it is registered."""
+        held: Connection = self.scope["state"]["connection"]
+        return held
+
+    @property
+    def address(self) -> str:
+        """Who sends."""
+        return str(self.scope["client"][0]) if self.scope["client"] else ""
+
+    @property
+    def has_body(self) -> bool:
+        return self.headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.headers
+
+    def header(self, name: bytes) -> str | None:
+        """The header's text."""
+        value = self.headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+
+class Front:
+    """The application. `pool` is how many connections to the database the process may have."""
+
+    def __init__(self, door: Door, *, pool: int, ask_database: Callable[[], None]) -> None:
+        self._door = door
+        self._groups: Groups[Offered, int] = Groups(ingest.store_group, limit=MAX_GROUP)
+        self._tokens = Lane("tokens", threads=TOKEN_THREADS, waiting=256)
+        self._long_way = Lane("long-way", threads=LONG_WAY_THREADS, waiting=64)
+        self._pages = Lane("pages", threads=max(FEWEST_PAGE_THREADS, pool - AGENTS_CONNECTIONS), waiting=256)
+        self._health = Lane("health", threads=1, waiting=256)
+        self._storing: set[int] = set()  # ids of the nodes of which a batch is being read or stored
+        self.database = DatabaseWatch(ask_database, on_lost=self._on_database_lost)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send, dict(scope["headers"]))
+        try:
+            answer = await self._answer(request)
+        except GoneError:
+            return
+        except refused.REFUSED as error:
+            await self._refuse(request, error)
+        else:
+            await _send(request, answer)
+
+    async def _answer(self, request: Request) -> Answer:
+        if request.path == HEALTH:
+            return await self._django(request, self._health, limit=MAX_STRANGERS_BYTES)
+        if self.database.is_away and not request.path.startswith("/static/"):
+            raise refused.DatabaseAwayError
+        if request.scope["method"] == "POST" and request.path == ingest.PATH:
+            return await self._batch(request)
+        if request.scope["method"] == "POST" and request.path == ENROLL:
+            return await self._enrolment(request)
+        is_stranger = b"cookie" not in request.headers and b"authorization" not in request.headers
+        return await self._django(request, self._pages, limit=MAX_STRANGERS_BYTES if is_stranger else MAX_FORM_BYTES)
+
+    async def _django(self, request: Request, lane: Lane, *, limit: int) -> Answer:
+        environ = wsgi.environ_of(request.scope, await _body(request, limit=limit))
+        return await lane.run(request.address, partial(wsgi.answer, self._door.django, environ))
+
+    async def _enrolment(self, request: Request) -> Answer:
+        bearer = requests.bearer_of(request.header(b"authorization"))
+        await self._tokens.run(request.address, partial(_asked, tokens.check_enrollment_token, bearer))
+        return await self._django(request, self._long_way, limit=requests.MAX_ENROLL_BYTES)
+
+    async def _batch(self, request: Request) -> Answer:
+        """A batch of a node that has no other one here."""
+        node_id = await self._node_of(request)
+        if node_id in self._storing:
+            raise refused.NodeBusyError
+        if self._groups.waiting >= MAX_WAITING_BATCHES:
+            raise BusyError
+        self._storing.add(node_id)
+        try:
+            return await self._store(request, node_id)
+        finally:
+            self._storing.discard(node_id)
+
+    async def _node_of(self, request: Request) -> int:
+        """The id of the node that the token speaks for: known here, or asked for. Raises UnknownTokenError."""
+        authorization = request.header(b"authorization")
+        known = self._door.known_node(authorization=authorization, host=request.header(b"host"))
+        if known is not None:
+            return known
+        bearer = requests.bearer_of(authorization)
+        return await self._tokens.run(request.address, partial(_asked, tokens.node_id_of, bearer))
+
+    async def _store(self, request: Request, node_id: int) -> Answer:
+        environ = wsgi.environ_of(request.scope, await _body(request, limit=requests.MAX_BATCH_BYTES))
+        offered = self._door.offered(environ)
+        windows = await self._groups.store(offered) if offered else None
+        if offered and windows:
+            body = self._door.accepted(offered, windows)
+            return Answer(200, _json_headers(body), body)
+        return await self._long_way.run(node_id, partial(wsgi.answer, self._door.long_way, environ))
+
+    def close(self) -> None:
+        """Gives threads and connections back that have nothing to do."""
+        for lane in (self._tokens, self._long_way, self._pages, self._health):
+            lane.close()
+        self._groups.close()
+        self.database.close()
+
+    def _on_database_lost(self) -> None:
+        """Nobody waits for threads that may wait for ever."""
+        for lane in (self._tokens, self._long_way, self._pages):
+            lane.fail(refused.DatabaseAwayError())
+        self._groups.fail(refused.DatabaseAwayError())
+
+    async def _refuse(self, request: Request, error: Exception) -> None:
+        response = refused.response(error, path=request.path)
+        await _send(request, _answer_of(response), is_last=request.has_body)
+
+
+def _asked(look: Callable[..., Any], bearer: str) -> Any:
+    """What the look at a token gives, in a thread that gives its connection back."""
+    try:
+        return look(bearer, timezone.now())
+    finally:
+        connection.close()
+
+
+async def _body(request: Request, *, limit: int) -> bytes:
+    """The whole body. Raises TooLargeError, unread where the length is declared, SlowBodyError, GoneError."""
+    if not request.has_body:
+        return b""
+    declared = request.headers.get(b"content-length", b"0")
+    if declared.isdigit() and int(declared) > limit:
+        raise TooLargeError(f"the body is larger than {limit} bytes")
+    return await bodies.read(request.receive, request.connection, limit=limit)
+
+
+def _json_headers(body: bytes) -> list[tuple[bytes, bytes]]:
+    return [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+
+
+def _answer_of(response: HttpResponse) -> Answer:
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.items()]
+    return Answer(response.status_code, headers, response.content)
+
+
+async def _send(request: Request, answer: Answer, *, is_last: bool = False) -> None:
+    """The answer, in pieces: a peer that takes none of them is disconnected, and what sends to it ends.
+
+    `is_last`: then the connection is closed, and what its peer still sends is thrown away.
+    """
+    headers = answer.headers
+    if isinstance(answer.body, bytes) and not any(name.lower() == b"content-length" for name, _ in headers):
+        headers = [*headers, (b"content-length", str(len(answer.body)).encode())]
+    if is_last:
+        headers = [*headers, (b"connection", b"close")]
+    await request.send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    is_empty = request.scope["method"] == "HEAD" or answer.status in (204, 304)
+    try:
+        for piece in () if is_empty else _pieces(answer.body):
+            await request.send({"type": "http.response.body", "body": piece, "more_body": True})
+    finally:
+        if isinstance(answer.body, FileAnswer):
+            answer.body.close()
+    if is_last:
+        await bodies.linger(request.receive, request.connection)
+    await request.send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _pieces(body: bytes | FileAnswer) -> Iterable[bytes]:
+    if isinstance(body, FileAnswer):
+        return body
+    return (body[start : start + PIECE_BYTES] for start in range(0, len(body), PIECE_BYTES))
+
+
+def application_of(front: Front, register: Connections) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+    """The front, and what runs beside it as long as the server does."""
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _live(receive, send, (end_overdue_for_ever(register), front.database.watch_for_ever()))
+        elif scope["type"] == "http":
+            await front(scope, receive, send)
+
+    return application
+
+
+async def _live(receive: Receive, send: Send, works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    await receive()
+    beside = [asyncio.create_task(work) for work in works]
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    for task in beside:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+    await send({"type": "lifespan.shutdown.complete"})

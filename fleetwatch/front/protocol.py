@@ -1,0 +1,106 @@
+"""Uvicorn's HTTP protocol, with an end to patience: every connection is registered with what it is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from typing import Any
+
+import structlog
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from fleetwatch.front.connections import Connection, Connections, Waits
+from fleetwatch.lib.addresses import client_address
+
+MAX_HEAD_BYTES = 65_536
+HEAD_TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+)
+SWEEP_EVERY_S = 1.0
+DROP_UNSENT = struct.pack("ii", 1, 0)  # SO_LINGER for no seconds: the kernel keeps nothing for who does not read
+
+log = structlog.get_logger(__name__)
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """One connection. Made by `protocol_of`, which names the register and how many proxies are trusted."""
+
+    register: Connections
+    proxies: int
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        peer = self.client[0] if self.client and not self.proxies else None
+        self._head_bytes = 0
+        self._held = Connection(self._disconnect, transport.get_write_buffer_size, peer, self.loop.time())
+        if not self.register.add(self._held):
+            self._disconnect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.register.remove(self._held)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._held.waits_for is Waits.NEXT:
+            self._wait_for(Waits.HEAD)
+        self._head_bytes += len(data)
+        super().data_received(data)
+        if self._held.waits_for is Waits.HEAD and self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self.transport.write(HEAD_TOO_LARGE)
+            self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        self._head_bytes = 0
+        self._wait_for(None)
+        if self.proxies:
+            address = client_address(self.client[0] if self.client else "", self._forwarded(), proxies=self.proxies)
+            self.scope["client"] = (address, 0)
+            if not self.register.is_from(self._held, address):
+                self._disconnect()
+                return
+        self.scope["state"]["connection"] = self._held
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        is_next_there = bool(self.pipeline)
+        super().on_response_complete()
+        if not is_next_there:
+            self._wait_for(Waits.ANSWER if self.transport.is_closing() else Waits.NEXT)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._wait_for(Waits.ANSWER)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._wait_for(Waits.NEXT if self.cycle is None or self.cycle.response_complete else None)
+
+    def _disconnect(self) -> None:
+        """Ends the connection now, whatever was not sent yet."""
+        own: socket.socket | None = self.transport.get_extra_info("socket")
+        if own is not None:
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, DROP_UNSENT)
+        self.transport.abort()
+
+    def _wait_for(self, what: Waits | None) -> None:
+        self._held.wait_for(what, self.loop.time())
+
+    def _forwarded(self) -> list[str]:
+        return [value.decode("latin-1") for name, value in self.headers if name == b"x-forwarded-for"]
+
+
+def protocol_of(register: Connections, *, proxies: int) -> type[PatientProtocol]:
+    """The protocol for one server."""
+    attributes: dict[str, Any] = {"register": register, "proxies": proxies}
+    return type("Protocol", (PatientProtocol,), attributes)
+
+
+async def end_overdue_for_ever(register: Connections) -> None:
+    """Disconnects who let us wait too long, once a second."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(SWEEP_EVERY_S)
+        if ended := register.end_overdue(loop.time()):
+            log.info("slow peers disconnected", count=ended, connected=len(register))

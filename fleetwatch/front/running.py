@@ -1,0 +1,43 @@
+"""What uvicorn loads in each web process: the application and the protocol, with one register of connections."""
+
+import gc
+import os
+import resource
+
+from django.conf import settings
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleetwatch.settings")
+_django = get_wsgi_application()
+
+# models load only once Django is set up
+from fleetwatch.front.application import Front, application_of  # noqa: E402
+from fleetwatch.front.connections import Connections  # noqa: E402
+from fleetwatch.front.database import Probe, conninfo  # noqa: E402
+from fleetwatch.front.protocol import protocol_of  # noqa: E402
+from fleetwatch.ingest.door import Door  # noqa: E402
+
+# Of one address. Agents behind one router need one each for as long as a request takes.
+CONNECTIONS_PER_ADDRESS = 256
+MOST_CONNECTIONS = 8192
+# Open files of the process that are no connection of a peer: the database, Redis, files that are sent.
+OTHER_FILES = 256
+
+
+def _room_for_connections() -> int:
+    """How many connections the process may have open, after asking for as many as it may."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS + OTHER_FILES
+    files = wanted if most == resource.RLIM_INFINITY else min(most, wanted)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+    return max(files - OTHER_FILES, files // 2)
+
+
+register = Connections(per_address=CONNECTIONS_PER_ADDRESS, in_all=_room_for_connections())
+Protocol = protocol_of(register, proxies=settings.ALLAUTH_TRUSTED_PROXY_COUNT)
+_pool = settings.DATABASES["default"].get("OPTIONS", {}).get("pool") or {"max_size": 0}
+front = Front(Door(_django), pool=_pool["max_size"], ask_database=Probe(conninfo()).ask)
+application = application_of(front, register)
+# What is loaded by now lives as long as the process: collections need not look at it.
+gc.collect()
+gc.freeze()
