@@ -69,8 +69,8 @@ class Request:
 
     @property
     def address(self) -> str:
-        """Who sends."""
-        return str(self.scope["client"][0]) if self.scope["client"] else ""
+        """Whose address the request comes from, as trusted proxies say."""
+        return str(self.scope["state"]["address"])
 
     @property
     def has_body(self) -> bool:

@@ -53,12 +53,11 @@ class PatientProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head_bytes = 0
         self._wait_for(None)
-        if self.proxies:
-            address = client_address(self.client[0] if self.client else "", self._forwarded(), proxies=self.proxies)
-            self.scope["client"] = (address, 0)
-            if not self.register.is_from(self._held, address):
-                self._disconnect()
-                return
+        address = client_address(self.client[0] if self.client else "", self._forwarded(), proxies=self.proxies)
+        if self.proxies and not self.register.is_from(self._held, address):
+            self._disconnect()
+            return
+        self.scope["state"]["address"] = address
         self.scope["state"]["connection"] = self._held
         super().on_headers_complete()
 
@@ -88,6 +87,8 @@ class PatientProtocol(HttpToolsProtocol):
         self._held.wait_for(what, self.loop.time())
 
     def _forwarded(self) -> list[str]:
+        if not self.proxies:
+            return []
         return [value.decode("latin-1") for name, value in self.headers if name == b"x-forwarded-for"]
 
 

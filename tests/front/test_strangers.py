@@ -160,6 +160,7 @@ def test_a_reader_that_does_not_read_is_not_waited_for_for_ever(server, monkeypa
     with server.connect(receive_buffer=2048) as peer:
         peer.sendall(head("GET", "/static/large.js"))
 
+        assert peer.recv(1) == b"H"
         server.wait_until(lambda: len(server.register) == 0)
         with pytest.raises(ConnectionError):
             read_all(peer)
