@@ -191,7 +191,8 @@ def _event(event: Event, positions: Mapping[str, int]) -> wire.Item:
 
 
 def _source(source: SourceStatus) -> wire.Item:
-    return {"kind": clipped(source.kind, 32), "ok": source.ok, "seen_ms": _count(source.seen_ms, wire.MAX_TIME_MS)}
+    item = {"kind": clipped(source.kind, 32), "ok": source.ok, "seen_ms": _count(source.seen_ms, wire.MAX_TIME_MS)}
+    return {**item, "why": clipped(source.why, wire.MAX_WHY)} if source.why else item
 
 
 def _labels(given: Mapping[str, str]) -> Dict[str, str]:

@@ -5,7 +5,7 @@ hertz, milliseconds since the epoch. None is "not read", never zero.
 """
 
 from dataclasses import dataclass, field
-from typing import List, Mapping, Optional, Sequence, Tuple
+from typing import FrozenSet, List, Mapping, Optional, Sequence, Tuple
 
 from agent.errors import AgentError
 
@@ -170,11 +170,12 @@ class Process:
 
 @dataclass(frozen=True)
 class SourceStatus:
-    """Whether a source of jobs (slurm, kubernetes, declared, docker, process) answered."""
+    """Whether a source of jobs (slurm, kubernetes, declared, docker, process) answered; `why` it did not, for people."""
 
     kind: str
     ok: bool
     seen_ms: Optional[int] = None
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -200,17 +201,24 @@ class Holdings:
     """What a scheduler's books say of this node's GPUs now.
 
     `aliases` lead from what a control group may name (a SLUID, a pod's uid, a container's id) to the key of a job.
+    `unplaced` are the keys of jobs that run here while nobody says on which GPUs; `doubt` says why GPUs without an
+    allocation may be theirs, "" where none may.
     """
 
     jobs: Sequence[Job] = ()
     allocations: Sequence[Allocation] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
+    unplaced: FrozenSet[str] = frozenset()
+    doubt: str = ""
     pending_gpus: Optional[int] = None
     drained: Optional[str] = None  # why the node takes no jobs; "" when it takes them, None when the books do not say
 
 
 class Scheduler(Protocol):
-    """One set of books: Slurm's, Kubernetes', Docker's. Asked from a thread of its own, because it may take seconds."""
+    """One set of books: Slurm's, Kubernetes', Docker's. Asked from a thread of its own, because it may take seconds.
+
+    One that can see on this host that a job came or went has a `has_changed()`, called each second between two questions.
+    """
 
     kind: str  # as the wire's sources say it: slurm, kubernetes, docker
     interval_s: float  # between two questions

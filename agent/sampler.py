@@ -216,7 +216,7 @@ class Sampler:
         if self._workloads is None:
             return NO_WORKLOAD
         try:
-            return _within(self._workloads.resolve(processes, gpus=self._gpus, start_ms=start_ms, end_ms=end_ms), start_ms, end_ms)
+            return within(self._workloads.resolve(processes, gpus=self._gpus, start_ms=start_ms, end_ms=end_ms), start_ms, end_ms)
         except Exception as error:
             if self._is_new_trouble("", "jobs", error):
                 log.exception("the jobs could not be made out")
@@ -370,15 +370,17 @@ def _late_ms(seconds: float, interval_ms: int) -> int:
     return 0 if seconds * 1000 < interval_ms / 2 else round(seconds * 1000)
 
 
-def _within(workload: Workload, start_ms: int, end_ms: int) -> Workload:
-    """Holders named at the window's end began before it, whatever they say: the clock may have been set back since."""
-    if all(item.start_ms is None or item.start_ms <= end_ms for item in workload.allocations):
+def within(workload: Workload, start_ms: int, end_ms: int) -> Workload:
+    """The holders of the window. One that began a little after its end is the next window's: the books were read since.
+
+    One that began long after it is held now nevertheless, whatever it says: the clock was set back since.
+    """
+    if all(item.start_ms is None or item.start_ms < end_ms for item in workload.allocations):
         return workload
-    held = [
-        item if item.start_ms is None or item.start_ms <= end_ms else replace(item, start_ms=start_ms, end_ms=None)
-        for item in workload.allocations
-    ]
-    return replace(workload, allocations=held)
+    late_ms = end_ms + (end_ms - start_ms)
+    held = [item for item in workload.allocations if item.start_ms is None or item.start_ms < end_ms]
+    ahead = [item for item in workload.allocations if item.start_ms is not None and item.start_ms >= late_ms]
+    return replace(workload, allocations=held + [replace(item, start_ms=start_ms, end_ms=None) for item in ahead])
 
 
 def _around(readings: Sequence[Reading], start_ms: int, end_ms: int) -> List[Reading]:

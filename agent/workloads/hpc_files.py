@@ -8,7 +8,7 @@ import os
 import pwd
 import re
 from dataclasses import dataclass
-from typing import List, Optional, Sequence
+from typing import List, Optional, Sequence, Tuple
 
 GPUSTAT = "/run/gpustat"
 DCGM_FOLDERS = ("/var/lib/dcgm-exporter/job-mapping", "/run/dcgm-exporter/job-mapping")  # the first: the GPU operator's
@@ -41,6 +41,10 @@ class HPCFiles:
     def are_here(self) -> bool:
         """Whether a prolog has written such a file on this host: an exporter makes its folder also where nobody fills it."""
         return bool(self.read())
+
+    def stamps(self) -> List[Tuple[str, int]]:
+        """Each file's path and when it was written: cheaper than reading them."""
+        return [(entry.path, _written_ms(entry)) for folder in (self._gpustat, *self._dcgm) for entry in _files(folder)]
 
     def read(self) -> List[Claim]:
         """Every claim, jobstats' first; where both folders name a GPU they agree, or the prolog is wrong."""

@@ -37,6 +37,13 @@ class Books:
     silent: Sequence[str] = ()
     jobs: Mapping[str, Job] = field(default_factory=dict)
     aliases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    seen_ms: Mapping[str, int] = field(default_factory=dict)  # by scheduler: when it answered last
+
+    def may_hold(self, kind: str, key: str, started_ms: Optional[int]) -> bool:
+        """Whether a job may hold what its books do not give it: they can't tell, or its process is younger than they are."""
+        if key in self.fresh[kind].unplaced:
+            return True
+        return key not in self.jobs and started_ms is not None and started_ms >= self.seen_ms.get(kind, 0)
 
     @property
     def has_scheduler(self) -> bool:
@@ -50,8 +57,10 @@ def books_of(answers: Iterable[Answer]) -> Books:
     silent: List[str] = []
     jobs: Dict[str, Job] = {}
     aliases: Dict[str, Mapping[str, str]] = {}
+    seen_ms: Dict[str, int] = {}
     for answer in answers:
         kind = answer.status.kind
+        seen_ms[kind] = answer.status.seen_ms or 0
         if answer.fresh is None:
             silent.append(kind)
         else:
@@ -59,7 +68,7 @@ def books_of(answers: Iterable[Answer]) -> Books:
         aliases[kind] = answer.known.aliases
         for job in answer.known.jobs:
             jobs.setdefault(job.key, job)
-    return Books(fresh, silent, jobs, aliases)
+    return Books(fresh, silent, jobs, aliases, seen_ms)
 
 
 class Naming:

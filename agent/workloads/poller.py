@@ -16,6 +16,10 @@ log = logging.getLogger("agent.workloads")
 
 FRESH_INTERVALS = 2  # a longer silence is a gap: who holds the GPUs is not known then, which is not "nobody"
 MIN_PAUSE_S = 1.0  # between two questions, however long the first one took
+LOOK_S = 1.0  # between two looks at what this host itself shows of a change
+# After such a change at once, and once more when the scheduler has settled; a host where jobs of seconds come and go
+# asks no more often than this.
+HURRY_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -70,16 +74,30 @@ class Poller:
             self._complain(str(error) or type(error).__name__)
         except Exception as error:  # the top of a thread's loop: a bug in one reader must not end its questions
             log.exception("the scheduler's answer was not understood kind=%s", self.kind)
-            self._trouble = repr(error)
+            self._trouble = "its answer was not understood: %r" % error
         else:
             self._take(holdings, gpus)
 
     def _run(self) -> None:
+        is_settling = False
         while not self._is_stopped:
             began_s = self._clock_s()
             self._wake.clear()
             self.ask()
+            is_settling = self._pause(began_s, is_settling=is_settling)
+
+    def _pause(self, began_s: float, *, is_settling: bool) -> bool:
+        """Waits until the next question is due; True when a change on this host is why."""
+        has_changed: Optional[Callable[[], bool]] = getattr(self._scheduler, "has_changed", None)
+        if has_changed is None:
             self._wake.wait(max(MIN_PAUSE_S, began_s + self._scheduler.interval_s - self._clock_s()))
+            return False
+        while not self._wake.wait(LOOK_S):
+            is_changed = has_changed()
+            age_s = self._clock_s() - began_s
+            if age_s >= (HURRY_S if is_changed or is_settling else self._scheduler.interval_s):
+                return is_changed
+        return False
 
     def _take(self, holdings: Holdings, gpus: Sequence[GPUInfo]) -> None:
         with self._mutex:
@@ -96,10 +114,14 @@ class Poller:
 
     def _answer(self) -> Answer:
         if self._known is None:
-            return Answer(SourceStatus(self.kind, ok=False))
+            return Answer(SourceStatus(self.kind, ok=False, why=self._trouble or "it was not asked yet"))
         age_s = self._clock_s() - self._answered_s
-        is_fresh = age_s < FRESH_INTERVALS * self._scheduler.interval_s and self._is_about(self._gpus)
-        status = SourceStatus(self.kind, ok=is_fresh, seen_ms=self._seen_ms)
+        is_about = self._is_about(self._gpus)
+        is_fresh = age_s < FRESH_INTERVALS * self._scheduler.interval_s and is_about
+        # what its books say of some jobs stands; of GPUs that they give to nobody nothing may be concluded
+        doubt = self._known.doubt if is_fresh else self._trouble
+        why = doubt or ("" if is_fresh else "it does not answer" if is_about else "it was not asked yet about a GPU that came")
+        status = SourceStatus(self.kind, ok=is_fresh and not doubt, seen_ms=self._seen_ms, why=why)
         return Answer(status, self._known if is_fresh else None, self._known)
 
     def _is_about(self, gpus: Sequence[GPUInfo]) -> bool:

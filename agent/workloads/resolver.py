@@ -63,6 +63,7 @@ class Resolver:
         found = self._find(processes, books)
         self._note_stuck(found, start_ms)
         allocations = self._allocations(found, books, gpus, start_ms=start_ms, end_ms=end_ms)
+        current = [item for item in allocations if item.end_ms is None or item.end_ms > start_ms]
         statuses = [answer.status for answer in answers] + self._own_statuses(processes, books, found, end_ms)
         pending = [holdings.pending_gpus for holdings in books.fresh.values() if holdings.pending_gpus is not None]
         return Workload(
@@ -70,7 +71,7 @@ class Resolver:
             allocations=allocations,
             processes=[_process(one) for one in found],
             sources=statuses,
-            facts=self._facts.read(_members(found), holders=_holders(found, allocations)),
+            facts=self._facts.read(_members(found), holders=_holders(found, current)),
             pending_gpus=sum(pending) if pending else None,
             drained=next((holdings.drained for holdings in books.fresh.values() if holdings.drained is not None), None),
         )
@@ -112,9 +113,28 @@ class Resolver:
             since_ms = start_ms if job.start_ms is None else job.start_ms
             return [Allocation(gpu.uuid, job.key, "declared", since_ms, job.end_ms) for gpu in gpus]
         if books.has_scheduler:
-            return [item for kind in SCHEDULERS if kind in books.fresh for item in books.fresh[kind].allocations]
+            given = [item for kind in SCHEDULERS if kind in books.fresh for item in books.fresh[kind].allocations]
+            return given + self._not_yet_booked(found, books, {item.uuid for item in given if item.end_ms is None}, end_ms)
         booked = [item for holdings in books.fresh.values() for item in holdings.allocations]
         return booked + self._held_by_processes(found, {(item.uuid, item.job_key) for item in booked}, start_ms, end_ms)
+
+    def _not_yet_booked(self, found: Sequence[Found], books: Books, booked: Set[str], end_ms: int) -> List[Allocation]:
+        """What jobs hold by their processes' control groups, where the books are older than the process or can't say which GPU.
+
+        Only on GPUs that the books give to nobody: they are right about all others.
+        """
+        since: Dict[Hold, Allocation] = {}
+        for one in found:
+            if one.job is None or one.facts is None or one.facts.owner is None or one.uuid in booked:
+                continue
+            kind = one.facts.owner.kind
+            if kind not in books.fresh or kind not in SCHEDULERS or not self._is_alive(one.facts, end_ms):
+                continue
+            if not books.may_hold(kind, one.job.key, one.facts.started_ms):
+                continue
+            start_ms = one.facts.started_ms if one.job.start_ms is None else one.job.start_ms
+            since.setdefault((one.uuid, one.job.key), Allocation(one.uuid, one.job.key, kind, start_ms, None, 1.0))
+        return list(since.values())
 
     def _held_by_processes(self, found: Sequence[Found], booked: Set[Hold], start_ms: int, end_ms: int) -> List[Allocation]:
         """What nobody gave out is held by who uses it, from the first window that saw it."""

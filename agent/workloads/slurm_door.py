@@ -3,7 +3,7 @@
 import importlib
 import os
 import socket
-from typing import Mapping
+from typing import Optional, Sequence
 
 from agent import procfs
 from agent.reading import Scheduler
@@ -18,9 +18,14 @@ FOLDERS = (
 SLURMD = "slurmd"
 
 
-def is_here(place: Place) -> bool:
-    """Whether Slurm's daemon runs here, or its prolog writes files here. Its commands alone: a login node."""
-    return HPCFiles().are_here() or (_has_scontrol(os.environ) and _runs(SLURMD, place.proc_root))
+def is_here(place: Place, *, files: Optional[HPCFiles] = None, folders: Sequence[str] = FOLDERS) -> bool:
+    """Whether Slurm's daemon runs here, or its prolog writes files here. Its commands alone: a login node.
+
+    The commands are looked for on PATH and in the folders.
+    """
+    if (files or HPCFiles()).are_here():
+        return True
+    return _has_scontrol([*os.environ.get("PATH", "").split(os.pathsep), *folders]) and _runs(SLURMD, place.proc_root)
 
 
 def open_scheduler(place: Place) -> Scheduler:
@@ -33,9 +38,8 @@ def open_scheduler(place: Place) -> Scheduler:
     return scheduler
 
 
-def _has_scontrol(environment: Mapping[str, str]) -> bool:
-    folders = [folder for folder in environment.get("PATH", "").split(os.pathsep) if folder]
-    return any(os.access(os.path.join(folder, "scontrol"), os.X_OK) for folder in (*folders, *FOLDERS))
+def _has_scontrol(folders: Sequence[str]) -> bool:
+    return any(os.access(os.path.join(folder, "scontrol"), os.X_OK) for folder in folders if folder)
 
 
 def _runs(name: str, proc_root: str) -> bool:

@@ -27,6 +27,10 @@ _LISTED = re.compile(r"(\d{1,10})\|([0-9_+]{1,40})\|([A-Z_]{1,32})\|(\S{1,32})")
 _CLUSTER = re.compile(r"^\s*ClusterName\s*=\s*(\S{1,128})", re.MULTILINE | re.IGNORECASE)
 
 
+class RecordError(SchedulerError):
+    """Slurm's answer about one job can't be read; of the other jobs that says nothing."""
+
+
 @dataclass(frozen=True)
 class Listed:
     """A job as the list names it: `ask` is what scontrol calls it (500_7, 21+1); start tells one run from the next."""
@@ -69,7 +73,10 @@ class Queue:
         return _parse_list(self._commands.run("squeue", "-h", "-a", "-t", "all", "-w", name, "-o", LIST_FORMAT))
 
     def record(self, listed: Listed, nodes: Sequence[str]) -> Optional[Record]:
-        """The job's record; None when the controller has just forgotten it. Raises SchedulerError."""
+        """The job's record; None when the controller has just forgotten it.
+
+        Raises RecordError where Slurm answered, but not so that this job can be read, CommandError where it did not.
+        """
         try:
             if self._speaks_json:
                 record = self._json_record(listed, nodes)
@@ -108,11 +115,11 @@ class Queue:
 
     def _text_record(self, listed: Listed, nodes: Sequence[str]) -> Record:
         # first the name alone: in the record it may look like any other field
-        name = self._commands.run("squeue", "-h", "-a", "-t", "all", "-j", listed.ask, "-o", "%j").rstrip("\n")
+        name = _name_in(self._commands.run("squeue", "-h", "-a", "-t", "all", "-j", listed.ask, "-o", "%i|%j"), listed.ask)
         try:
             return from_text(self._commands.run("scontrol", "-d", "-o", "show", "job", listed.ask), name=name, nodes=nodes)
         except ValueError as error:
-            raise SchedulerError("job %s: %s" % (listed.ask, error)) from error
+            raise RecordError(str(error)) from error
 
 
 def _record_of(number: int, answer: Any, nodes: Sequence[str]) -> Record:
@@ -132,6 +139,18 @@ def _parse_list(output: str) -> List[Listed]:
             raise SchedulerError("squeue's answer was not understood: %.80r" % line)
         found.append(Listed(int(match.group(1)), match.group(2), match.group(3), match.group(4)))
     return found
+
+
+def _name_in(output: str, ask: str) -> str:
+    """The job's name in lines `id|name`: of a heterogeneous job squeue prints one for each component, whichever was asked for.
+
+    Raises RecordError where none is the job's.
+    """
+    for line in output.split("\n"):
+        identity, bar, name = line.partition("|")
+        if bar and identity == ask:
+            return name
+    raise RecordError("squeue's answer does not name it")
 
 
 def _demand(output: str) -> int:

@@ -7,7 +7,7 @@ import calendar
 import re
 import time
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from agent.wire import MAX_COUNT
 from agent.workloads.slurm_lists import gpu_count, grants, hosts
@@ -72,10 +72,14 @@ class Record:
 
 @dataclass(frozen=True)
 class NodeRecord:
-    """This node; `gpus` and `parts` are the GPUs and shards that Slurm grants here, None where it says nothing of them."""
+    """This node; `gpus` and `parts` are the GPUs and shards that Slurm grants here, None where it says nothing of them.
+
+    `used_indices` are those of the GPUs that jobs hold; None where Slurm says only how many.
+    """
 
     used: str = ""
     used_gpus: int = 0
+    used_indices: Optional[FrozenSet[int]] = frozenset()
     gpus: Optional[int] = None
     parts: Mapping[str, int] = field(default_factory=dict)
     drained: str = ""
@@ -142,7 +146,7 @@ def from_text(record: str, *, name: str, nodes: Sequence[str]) -> Record:
         is_exclusive=known.get("OverSubscribe") == "NO",
         submit_ms=utc_ms(known.get("SubmitTime", "")),
         start_ms=utc_ms(known.get("StartTime", "")),
-        end_ms=utc_ms(known.get("EndTime", "")) if is_over(states) else None,
+        end_ms=_end_ms(known) if is_over(states) or "COMPLETING" in states else None,
         restarts=min(_number(known.get("Restarts", "")) or 0, MAX_COUNT),
         gres=_gres_in_groups(rest, nodes),
         sluid=_absent(known.get("SLUID", "") or first.get("SLUID", "")),
@@ -167,9 +171,12 @@ def node_from_text(record: str) -> NodeRecord:
         totals[grant.name] = totals.get(grant.name, 0) + grant.count
     states = [word.strip(_NODE_STATE_MARKS).upper() for word in known.get("State", "").split("+")]
     out = [state for state in states if state in OUT_OF_SERVICE]
+    used = [grant for grant in grants(_absent(known.get("GresUsed", ""))) if grant.name == "gpu" and grant.count]
+    is_placed = all(len(grant.shares) == grant.count for grant in used)
     return NodeRecord(
         used="%s %s" % (known.get("GresUsed", ""), known.get("AllocTRES", "")),
-        used_gpus=sum(grant.count for grant in grants(_absent(known.get("GresUsed", ""))) if grant.name == "gpu"),
+        used_gpus=sum(grant.count for grant in used),
+        used_indices=frozenset(index for grant in used for index in grant.shares) if is_placed else None,
         gpus=totals.get("gpu"),
         parts={name: total for name, total in totals.items() if name != "gpu"},
         drained="" if not out else "%s: %s" % (out[0].lower(), _SIGNED.sub("", reason)) if reason else out[0].lower(),
@@ -317,13 +324,32 @@ def _number(value: str) -> Optional[int]:
     return None if found is None or int(found.group()) >= NO_VALUE else int(found.group())
 
 
+def _end_ms(known: Mapping[str, str]) -> Optional[int]:
+    """The end of a job that has ended, or completes.
+
+    None for one that completes to be requeued: the text hides its state, its start goes on moving, and its end is what the
+    limit allows from there.
+    """
+    end_ms, start_ms, ran_s = utc_ms(known.get("EndTime", "")), utc_ms(known.get("StartTime", "")), _seconds(known.get("RunTime", ""))
+    if known.get("JobState") == "COMPLETING" and None not in (end_ms, start_ms, ran_s):
+        is_requeued = ran_s == 0 and end_ms != start_ms
+        return None if is_requeued else end_ms
+    return end_ms
+
+
 def _minutes(limit: str) -> Optional[int]:
-    """Minutes of `[days-]hours:minutes:seconds`; None for UNLIMITED and Partition_Limit."""
-    found = re.fullmatch(r"(?:(\d{1,5})-)?(\d{1,5}):(\d\d):(\d\d)", limit.strip())
+    """Whole minutes of a limit; None for UNLIMITED and Partition_Limit."""
+    seconds = _seconds(limit)
+    return None if seconds is None else seconds // 60
+
+
+def _seconds(length: str) -> Optional[int]:
+    """Seconds of `[days-]hours:minutes:seconds`; None for words."""
+    found = re.fullmatch(r"(?:(\d{1,5})-)?(\d{1,5}):(\d\d):(\d\d)", length.strip())
     if found is None:
         return None
-    days, hours, minutes = int(found.group(1) or 0), int(found.group(2)), int(found.group(3))
-    return (days * 24 + hours) * 60 + minutes
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def _text_of(number: Optional[int]) -> str:

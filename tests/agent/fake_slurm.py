@@ -1,6 +1,10 @@
 """squeue and scontrol for tests: real executables that answer from files, with records in the shapes of several versions."""
 
 import json
+import shutil
+from pathlib import Path
+
+RECORDED = Path(__file__).parent / "slurm_22_05"  # see its README
 
 # One script for both names. A folder of answers stands beside it; what was asked is kept in `calls`.
 SCRIPT = r"""#!/bin/sh
@@ -17,11 +21,14 @@ show() { if [ -f "$here/$1" ]; then cat "$here/$1"; else echo "$2" >&2; exit 1; 
 case "$name $*" in
   "squeue "*" -w "*) show list "Invalid node name specified" ;;
   "squeue "*" -O "*) show pending "squeue: error: Invalid job format specification" ;;
-  "squeue "*" -j "*" %j") for last do id=$was; was=$prev; prev=$last; done; show "name-$id" "Invalid job id specified" ;;
+  "squeue "*" -j "*" %i|%j") for last do id=$was; was=$prev; prev=$last; done; show "name-$id" "Invalid job id specified" ;;
   "scontrol show config") show config "no config" ;;
   "scontrol "*" show node "*) for last do :; done; show "node-$last" "Node $last not found" ;;
   "scontrol "*"--json"*" show job "*)
-    if [ -f "$here/no-json" ]; then echo "scontrol: unrecognized option '--json'" >&2; exit 1; fi
+    if [ -f "$here/no-json" ]; then
+      printf "scontrol: unrecognized option '--json'\nTry \"scontrol --help\" for more information\n" >&2
+      exit 1
+    fi
     for last do :; done; show "job-$last.json" "slurm_load_jobs error: Invalid job id specified" ;;
   "scontrol "*" show job "*) for last do :; done; show "job-$last.txt" "slurm_load_jobs error: Invalid job id specified" ;;
   *) echo "$name: what is $*?" >&2; exit 64 ;;
@@ -68,13 +75,25 @@ class FakeSlurm:
         self.jobs[number] = f"{number}|{ask}|{state}|{start}"
         self.say("list", "".join(line + "\n" for line in self.jobs.values()))
 
-    def text_job(self, number, line, *, name, state="RUNNING", start="2026-11-03T09:00:00"):
-        """As `job`, of a Slurm that speaks no JSON."""
+    def text_job(self, number, line, *, name, names=None, ask=None, state="RUNNING", start="2026-11-03T09:00:00"):
+        """As `job`, of a Slurm that speaks no JSON. `names` is what squeue prints of the job, of all its components."""
+        ask = str(ask or number)
         self.say("no-json", "")
-        self.say(f"job-{number}.txt", line + "\n")
-        self.say(f"name-{number}", name + "\n")
-        self.jobs[number] = f"{number}|{number}|{state}|{start}"
+        self.say(f"job-{ask}.txt", line + "\n")
+        self.say(f"name-{ask}", names or f"{ask}|{name}\n")
+        self.jobs[number] = f"{number}|{ask}|{state}|{start}"
         self.say("list", "".join(line + "\n" for line in self.jobs.values()))
+
+    def play(self, moment):
+        """Answers as the real Slurm 22.05 did at that moment."""
+        self.say("no-json", "")
+        for path in (RECORDED / moment).iterdir():
+            shutil.copy(path, self.folder / path.name)
+
+    def forget_all(self):
+        """No job has a record any more."""
+        for path in (*self.folder.glob("job-*"), *self.folder.glob("name-*")):
+            path.unlink()
 
     def forget(self, number):
         del self.jobs[number]

@@ -53,6 +53,15 @@ def test_jobs_processes_and_events_point_into_the_lists():
     assert [(item["gpu"], item["code"]) for item in built.events] == [(0, 79), (None, None)]
 
 
+@pytest.mark.parametrize(("why", "sent"), [("", {}), ("slurmctld is away", {"why": "slurmctld is away"}), ("x" * 301, {"why": "x" * 300})])
+def test_a_source_that_does_not_answer_says_why(why, sent):
+    silent = Workload(sources=[SourceStatus("slurm", ok=False, seen_ms=START, why=why)])
+
+    built = build([ClosedWindow(START, [window()], silent)])
+
+    assert built.sources == [{"kind": "slurm", "ok": False, "seen_ms": START, **sent}]
+
+
 def test_texts_are_cut_and_cleaned_so_that_no_name_makes_poison():
     job = Job("j", name="n\x00" * 500, user="\ud800", labels={"k": "v" * 9999})
 

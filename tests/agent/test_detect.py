@@ -121,8 +121,22 @@ def test_slurm_is_here_where_its_daemon_runs_and_can_be_asked(tmp_path, monkeypa
         (tmp_path / "scontrol").write_text("")
         (tmp_path / "scontrol").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
+    no_files = HPCFiles(str(tmp_path / "gpustat"), [])
 
-    assert slurm_door.is_here(Place("n", proc_root=str(root))) is is_here
+    assert slurm_door.is_here(Place("n", proc_root=str(root)), files=no_files, folders=()) is is_here
+
+
+def test_slurms_commands_are_found_where_packages_put_them_when_path_does_not_name_them(tmp_path, monkeypatch):
+    root = fake_proc.host(tmp_path / "proc")
+    fake_proc.process(root, 7)
+    (root / "7/comm").write_text("slurmd\n")
+    (tmp_path / "opt").mkdir()
+    (tmp_path / "opt/scontrol").write_text("")
+    (tmp_path / "opt/scontrol").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    no_files = HPCFiles(str(tmp_path / "gpustat"), [])
+
+    assert slurm_door.is_here(Place("n", proc_root=str(root)), files=no_files, folders=[str(tmp_path / "opt")])
 
 
 def test_slurms_files_are_here_once_a_prolog_wrote_one_not_where_the_folder_stands_empty(tmp_path):

@@ -4,8 +4,9 @@ import time
 
 import pytest
 
+from agent import sampler
 from agent.clock import elapsed_s
-from agent.reading import Reading
+from agent.reading import Allocation, Reading, Workload
 from tests.agent.daemon import Daemon, of_first_gpu
 from tests.agent.factories import START
 
@@ -67,6 +68,15 @@ def test_an_allocation_that_began_in_a_future_the_clock_left_still_holds_its_gpu
     last = daemon.batches()[-1]
     assert all(item["start_ms"] < last.end_ms for item in last.allocations)
     assert len(last.allocations) == 2
+
+
+@pytest.mark.parametrize(("late_ms", "starts"), [(0, []), (5000, []), (9999, []), (10_000, [START]), (60_000, [START])])
+def test_who_began_just_after_the_windows_end_is_the_next_windows_holder(late_ms, starts):
+    books = Workload(allocations=[Allocation("GPU-1", "slurm/c/1", "slurm", START + 10_000 + late_ms)])
+
+    within = sampler.within(books, START, START + 10_000)
+
+    assert [item.start_ms for item in within.allocations] == starts
 
 
 @pytest.mark.parametrize("drift", [0.0001, -0.0001])

@@ -4,7 +4,7 @@ import time
 import pytest
 
 from agent.reading import GPUInfo, Holdings, Job, SchedulerError
-from agent.workloads.poller import Poller
+from agent.workloads.poller import HURRY_S, LOOK_S, Poller
 
 NOW = 1_794_000_000_000
 GPU = GPUInfo("GPU-1")
@@ -165,3 +165,84 @@ def test_a_scheduler_that_never_answers_holds_nobody_up():
     assert answer.status.ok is False
     books.stop()
     release.set()
+
+
+class Wake:
+    """An event that nobody sets: waiting for it moves the clock."""
+
+    def __init__(self, watch):
+        self.watch = watch
+
+    def wait(self, seconds):
+        self.watch.s += seconds
+        return False
+
+    def set(self):
+        raise AssertionError
+
+
+class Changing(Scheduler):
+    """Shows a change of the host at some seconds, as slurmd's control groups do; it stays until the next question."""
+
+    def __init__(self, watch, *changes_s):
+        super().__init__(BOOKS)
+        self.watch, self.changes_s, self.looks = watch, changes_s, 0
+
+    def has_changed(self):
+        self.looks += 1
+        return any(self.watch.s >= change_s for change_s in self.changes_s)
+
+
+@pytest.mark.parametrize(
+    ("changes_s", "is_settling", "waited_s", "is_change"),
+    [
+        ((), False, 30, False),
+        ((1020,), False, 20, True),  # after a quiet time at once
+        ((1001,), False, HURRY_S, True),  # jobs of seconds: not more often than that
+        ((), True, HURRY_S, False),  # once more, when the scheduler has settled
+    ],
+)
+def test_a_change_on_this_host_is_asked_about_at_once_and_again_when_it_has_settled(changes_s, is_settling, waited_s, is_change):
+    watch = Watch()
+    scheduler = Changing(watch, *changes_s)
+    books = poller(scheduler, watch)
+    books._wake = Wake(watch)
+
+    reason = books._pause(watch.s, is_settling=is_settling)
+
+    assert (watch.s - 1000.0, reason) == (waited_s, is_change)
+    assert scheduler.looks == waited_s / LOOK_S
+
+
+def test_a_scheduler_that_sees_no_changes_is_asked_by_the_clock():
+    watch = Watch()
+    books = poller(Scheduler(BOOKS), watch)
+    books._wake = Wake(watch)
+
+    books._pause(watch.s - 10, is_settling=False)
+
+    assert watch.s == 1020.0
+
+
+def test_why_a_source_does_not_answer_is_said_from_the_first_question_until_it_does():
+    watch = Watch()
+    books = poller(Scheduler(SchedulerError("slurmctld is away"), BOOKS, SchedulerError("munge: no socket")), watch)
+
+    seen = [books.look([GPU]).status.why]
+    for later_s in (0, 0, 59.9, 0.1):
+        books.ask()
+        watch.s += later_s
+        seen.append(books.look([GPU]).status.why)
+
+    assert seen == ["it was not asked yet", "slurmctld is away", "", "", "munge: no socket"]
+
+
+def test_books_that_can_not_tell_all_are_believed_in_what_they_tell_and_conclude_nothing_of_the_rest():
+    doubtful = Holdings(jobs=BOOKS.jobs, doubt="which GPUs job 5 holds is not known")
+    books = poller(Scheduler(doubtful), Watch())
+    books.ask()
+
+    answer = books.look([GPU])
+
+    assert (answer.status.ok, answer.status.why) == (False, "which GPUs job 5 holds is not known")
+    assert answer.fresh == doubtful

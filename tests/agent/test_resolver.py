@@ -229,6 +229,64 @@ def test_a_job_that_has_just_ended_tells_how_though_it_holds_nothing_any_more(ro
     assert (workload.jobs, workload.allocations) == ([ended], [])
 
 
+def test_a_job_that_ended_is_told_with_what_it_held_until_then_and_explains_no_later_window(root):
+    fake_proc.process(root, 4712, cgroup=SLURM_4711.replace("4711", "4712"), children=(11,))
+    fake_proc.process(root, 11)
+    ended = dataclasses.replace(TRAIN, state="COMPLETED", end_ms=NOW + 5000)
+    next_job = dataclasses.replace(TRAIN, key="slurm/della/4712", id="4712", start_ms=NOW + 5000)
+    books = slurm(ended, next_job)
+    given = [Allocation(GPU, ended.key, "slurm", ended.start_ms, ended.end_ms), Allocation(GPU, next_job.key, "slurm", NOW + 5000)]
+    books.holdings = dataclasses.replace(books.holdings, allocations=given)
+    resolver = made(root, books)
+
+    both, later = resolve(resolver, [4712]), resolve(resolver, [4712], at=10_000)
+
+    assert (both.allocations, later.allocations) == (given, given)
+    assert (both.facts, sorted(later.facts)) == ({}, [GPU])  # of a window that two held nobody's facts
+
+
+def younger(root, started_ms, *, holdings, on="GPU-2"):
+    """Slurm's books as they were at NOW, and a process in the control group of job 5000 that started then or later."""
+    ticks = (started_ms - fake_proc.BOOT_S * 1000) // 10
+    fake_proc.process(root, 5000, cgroup="0::/system.slice/slurmstepd.scope/job_5000/step_0", start_ticks=ticks)
+    resolver = made(root, Books("slurm", holdings))
+    resolver._pollers["slurm"]._now_ms = lambda: NOW
+    ask(resolver)
+    return resolve(resolver, {on: [ProcessReading(5000)]})
+
+
+@pytest.mark.parametrize(("started_ms", "held"), [(NOW - 10, []), (NOW, [("GPU-2", "slurm/della/5000", "slurm")])])
+def test_a_process_that_is_younger_than_the_books_holds_its_gpu_for_the_job_of_its_control_group(root, started_ms, held):
+    workload = younger(root, started_ms, holdings=slurm(TRAIN).holdings)
+
+    assert holds(workload) == [(GPU, TRAIN.key, "slurm"), *held]
+    assert {item.start_ms for item in workload.allocations[1:]} == ({started_ms} if held else set())
+
+
+def test_on_a_gpu_that_the_books_give_to_somebody_they_are_right(root):
+    workload = younger(root, NOW, holdings=slurm(TRAIN).holdings, on=GPU)
+
+    assert holds(workload) == [(GPU, TRAIN.key, "slurm")]
+
+
+def test_a_job_whose_gpus_the_books_can_not_tell_holds_those_with_its_processes(root):
+    unplaced = Job("slurm/della/5000", "slurm", "della", "5000", user="ann", start_ms=NOW - 5000)
+    books = Holdings([unplaced], [], {"5000": unplaced.key}, unplaced=frozenset([unplaced.key]), doubt="which GPUs is not known")
+
+    workload = younger(root, NOW - 4000, holdings=books)
+
+    assert workload.allocations == [Allocation("GPU-2", unplaced.key, "slurm", NOW - 5000, None, 1.0)]
+    assert workload.sources[0].ok is False
+
+
+def test_a_process_of_a_job_that_has_ended_holds_nothing(root):
+    ended = Job("slurm/della/5000", "slurm", "della", "5000", state="COMPLETED", end_ms=NOW - 1000)
+
+    workload = younger(root, NOW, holdings=Holdings([ended], [], {"5000": ended.key}))
+
+    assert workload.allocations == []
+
+
 def test_a_container_that_only_could_use_the_gpu_is_no_job(root):
     container = Job(f"docker/gpu-07/{HEX[:12]}", "docker", "gpu-07", HEX[:12], "llama-train")
 

@@ -9,6 +9,7 @@ from agent.workloads.hpc_files import HPCFiles
 from agent.workloads.slurm import LIST_MS, STALE_MS, Slurm
 from agent.workloads.slurm_command import CommandError, Commands
 from agent.workloads.slurm_queue import PENDING_MS
+from agent.workloads.slurm_runs import TOLD_MS, WATCHED_MS
 from tests.agent.fake_slurm import FakeSlurm, job_2108, job_2405, job_line, number
 
 NOW = 1_793_700_000_000
@@ -153,7 +154,7 @@ def test_a_job_without_gpus_holds_none(fake, books):
     assert (list(holdings.jobs), list(holdings.allocations)) == ([], [])
 
 
-def test_a_completing_job_still_holds_and_then_its_outcome_is_told_once(fake, books):
+def test_a_job_that_ends_is_told_with_what_it_held_and_until_when_for_a_minute(fake, books):
     slurm = books()
     fake.job(job_2405())
     slurm.poll(GPUS, NOW)
@@ -162,11 +163,13 @@ def test_a_completing_job_still_holds_and_then_its_outcome_is_told_once(fake, bo
     fake.job(job_2405(job_state=["FAILED"], end_time=number(1793699000)), state="FAILED")
     fake.node(used=IDLE)
     ended = slurm.poll(GPUS, NOW + LIST_MS + 1)
-    after = slurm.poll(GPUS, NOW + LIST_MS + 2)
+    last = slurm.poll(GPUS, NOW + LIST_MS + TOLD_MS)
+    after = slurm.poll(GPUS, NOW + LIST_MS + 1 + TOLD_MS)
 
-    assert set(held(ending)) == {("GPU-0", "4711"), ("GPU-1", "4711")}
-    assert (ended.jobs[0].state, ended.jobs[0].end_ms, list(ended.allocations)) == ("FAILED", 1_793_699_000_000, [])
-    assert list(after.jobs) == []
+    whole_life = [Allocation(f"GPU-{place}", "slurm/della/4711", "slurm", NINE_MS, 1_793_699_000_000, 1.0) for place in (0, 1)]
+    assert list(ending.allocations) == list(ended.allocations) == list(last.allocations) == whole_life
+    assert (ended.jobs[0].state, ended.jobs[0].end_ms) == ("FAILED", 1_793_699_000_000)
+    assert (list(after.jobs), list(after.allocations)) == ([], [])
 
 
 def test_what_ended_before_the_agent_looked_is_left_alone(fake, books):
@@ -340,10 +343,137 @@ def test_a_gpu_that_fell_off_the_bus_moves_nobodys_hours(fake, books):
 
 
 def test_a_number_without_an_index_is_not_guessed(fake, books):
+    fake.node(used="gpu:a100:2(IDX:N/A)")
     fake.job(job_2405(gres_detail=["gpu:a100:2(IDX:N/A)"]))
 
-    with pytest.raises(SchedulerError, match="does not say which 2 gpu job 4711 holds"):
-        books().poll(GPUS, NOW)
+    holdings = books().poll(GPUS, NOW)
+
+    assert list(holdings.allocations) == []
+    assert holdings.unplaced == {"slurm/della/4711"}
+    assert holdings.doubt == "which GPUs job 4711 holds is not known: Slurm does not say which 2 gpu it holds"
+
+
+def test_a_job_that_can_not_be_read_costs_no_other_job(fake, books, caplog):
+    fake.node(used="gpu:a100:3(IDX:0-1,3)")
+    fake.text_job(4711, job_line(), name="train")
+    fake.text_job(5, job_line(5, name="two\nlines"), name="two\nlines")
+    slurm = books()
+
+    holdings = slurm.poll(GPUS, NOW)
+    slurm.poll(GPUS, NOW + 1)
+
+    assert held(holdings) == {("GPU-0", "4711"): 1.0, ("GPU-1", "4711"): 1.0, ("GPU-3", "5"): 1.0}  # what else is in use is its
+    assert [(job.id, job.name, job.state, job.start_ms) for job in holdings.jobs] == [
+        ("4711", "train", "RUNNING", NINE_MS),
+        ("5", "", "RUNNING", NINE_MS),
+    ]
+    assert holdings.doubt == ""
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
+        "a job can't be read: job 5: scontrol's answer does not begin with the job"
+    ]
+
+
+@pytest.mark.parametrize("used", ["gpu:a100:4(IDX:0-3)", "gpu:a100:4(IDX:N/A)", "gpu:a100:3(IDX:N/A)"])
+def test_gpus_that_may_be_one_of_two_unreadable_jobs_are_given_to_nobody_and_called_free_by_nobody(fake, books, used):
+    fake.node(used=used)
+    fake.text_job(4711, job_line(), name="train")
+    for other in (5, 6):
+        fake.text_job(other, "JobId=%d" % other, name="x")
+
+    holdings = books().poll(GPUS, NOW)
+
+    assert held(holdings) == {("GPU-0", "4711"): 1.0, ("GPU-1", "4711"): 1.0}
+    assert holdings.unplaced == {"slurm/della/5", "slurm/della/6"}
+    assert holdings.doubt.startswith("which GPUs job 5 holds is not known: scontrol's answer does not begin with the job; which GPUs job 6")
+
+
+@pytest.mark.parametrize("used", ["gpu:a100:2(IDX:0-1)", "gpu:a100:2(IDX:N/A)"])
+def test_an_unreadable_job_beside_which_all_gpus_in_use_have_a_holder_is_no_doubt(fake, books, used):
+    fake.node(used=used)
+    fake.text_job(4711, job_line(), name="train")
+    fake.text_job(5, "JobId=5", name="x")
+
+    holdings = books().poll(GPUS, NOW)
+
+    assert held(holdings) == {("GPU-0", "4711"): 1.0, ("GPU-1", "4711"): 1.0}
+    assert (holdings.doubt, holdings.unplaced) == ("", frozenset())
+
+
+def test_an_unreadable_job_whose_gpu_the_prolog_names_is_no_doubt(fake, books, tmp_path):
+    fake.node(used="gpu:a100:3(IDX:N/A)")
+    fake.text_job(4711, job_line(), name="train")
+    fake.text_job(5, "JobId=5", name="x")
+    write_claim(tmp_path / "gpustat" / "2", "5 1000\n")
+
+    holdings = books().poll(GPUS, NOW)
+
+    assert held(holdings) == {("GPU-0", "4711"): 1.0, ("GPU-1", "4711"): 1.0, ("GPU-2", "5"): 1.0}
+    assert holdings.doubt == ""
+
+
+def test_a_job_that_was_over_before_it_was_asked_for_had_the_gpus_that_the_prolog_named(fake, books, tmp_path):
+    fake.node(used=IDLE)
+    slurm = books()
+    slurm.poll(GPUS, NOW)
+    write_claim(tmp_path / "gpustat" / "2", "4711 1000\n", at_ms=NOW + 1000)
+    is_changed = slurm.has_changed()
+    (tmp_path / "gpustat" / "2").unlink()
+    fake.job(job_2405(job_state=["COMPLETED"], gres_detail=[], end_time=number(1793699000)), state="COMPLETED")
+
+    holdings = slurm.poll(GPUS, NOW + 5000)
+
+    assert is_changed
+    assert list(holdings.allocations) == [Allocation("GPU-2", "slurm/della/4711", "slurm", NINE_MS, 1_793_699_000_000, 1.0)]
+    assert holdings.jobs[0].state == "COMPLETED"
+
+
+def test_a_file_does_not_hold_for_a_job_that_has_ended_since(fake, books, tmp_path):
+    fake.job(job_2405())
+    slurm = books()
+    write_claim(tmp_path / "gpustat" / "0", "4711 1000\n", at_ms=NOW - 1000)
+    slurm.poll(GPUS, NOW)
+    fake.node(used=IDLE)
+    fake.job(job_2405(job_state=["COMPLETED"], gres_detail=[], end_time=number(1793699000)), state="COMPLETED")
+
+    holdings = slurm.poll(GPUS, NOW + 1)
+
+    assert {item.end_ms for item in holdings.allocations} == {1_793_699_000_000}
+
+
+@pytest.mark.parametrize(("silence_ms", "end_ms"), [(WATCHED_MS - 1, NOW + WATCHED_MS - 1), (WATCHED_MS, None)])
+def test_a_job_that_slurm_forgot_ended_when_that_was_seen_if_it_was_watched_until_then(fake, books, silence_ms, end_ms):
+    fake.job(job_2405())
+    slurm = books()
+    slurm.poll(GPUS, NOW)
+    fake.forget(4711)
+    fake.unsay("job-4711.json")
+    fake.node(used=IDLE)
+
+    holdings = slurm.poll(GPUS, NOW + silence_ms)
+
+    assert {item.end_ms for item in holdings.allocations} == ({end_ms} if end_ms else set())
+    assert [(job.state, job.end_ms) for job in holdings.jobs] == [("", None)]
+
+
+@pytest.mark.parametrize("trace", ["cgroup v1", "cgroup v2", "file", "file written anew"])
+def test_a_job_that_came_shows_on_the_host_without_a_question(fake, books, tmp_path, trace):
+    fake.job(job_2405())
+    write_claim(tmp_path / "gpustat" / "0", "4711 1000\n", at_ms=NOW - 1000)
+    slurm = books()
+    slurm.poll(GPUS, NOW)
+    fake.calls()
+    before = slurm.has_changed()
+    if trace == "cgroup v1":
+        (tmp_path / "cgroup" / "devices" / "slurm_n01" / "uid_1000" / "job_5").mkdir(parents=True)
+    if trace == "cgroup v2":
+        (tmp_path / "cgroup" / "system.slice" / "n01_slurmstepd.scope" / "job_5").mkdir(parents=True)
+    if trace == "file":
+        write_claim(tmp_path / "gpustat" / "1", "5 1000\n")
+    if trace == "file written anew":
+        write_claim(tmp_path / "gpustat" / "0", "5 1000\n")
+
+    assert (before, slurm.has_changed()) == (False, True)
+    assert fake.calls() == []
 
 
 def test_a_number_that_is_all_of_them_needs_no_index(fake, books):
