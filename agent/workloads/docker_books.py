@@ -31,7 +31,7 @@ SHORT = 12  # digits that people know a container by
 MAX_VALUE = 128
 # Only these labels leave the host: others, and the environment, hold secrets.
 LABELS = (
-    "fleetwatch.user", "fleetwatch.account", "fleetwatch.name", "fleetwatch.kind", "com.docker.compose.project",
+    "fleetwatch.user", "fleetwatch.team", "fleetwatch.account", "fleetwatch.name", "fleetwatch.kind", "com.docker.compose.project",
     "com.docker.compose.service", "org.opencontainers.image.title", "org.opencontainers.image.version",
 )  # fmt: skip
 OF_A_POD = "io.kubernetes.pod.uid"  # Kubernetes' own books tell of these
@@ -136,7 +136,7 @@ def container_of(answer: Mapping[str, Any], *, socket: Socket, identity: str, no
         id=identity[:SHORT],
         name=labels.get("fleetwatch.name") or str(answer.get("Name") or "").lstrip("/")[:MAX_VALUE] or identity[:SHORT],
         user=labels.get("fleetwatch.user") or _user(socket.path),
-        account=labels.get("fleetwatch.account", ""),
+        account=labels.get("fleetwatch.account") or labels.get("fleetwatch.team", ""),
         kind=kind if kind in JOB_KINDS else "batch",
         state="RUNNING",
         start_ms=_time_ms(state.get("StartedAt")),

@@ -12,7 +12,7 @@ MAX_VALUE = 128
 LABELS = ("app.kubernetes.io/name", "app.kubernetes.io/part-of", "team", "project", "cost-center")
 # The first that is there tells; labels and annotations alike.
 USERS = ("fleetwatch.user", "hub.jupyter.org/username")
-ACCOUNTS = ("fleetwatch.account",)
+ACCOUNTS = ("fleetwatch.account", "fleetwatch.team")
 QUEUES = ("kueue.x-k8s.io/queue-name", "volcano.sh/queue-name", "kai.scheduler/queue", "runai/queue")
 KIND = "fleetwatch.kind"
 CONFIG_HASH = "kubernetes.io/config.hash"  # of a pod from a file on the node: the uid that its control group is named by

@@ -195,6 +195,24 @@ def test_a_container_with_a_gpu_of_its_own_holds_it_while_nothing_runs_on_it(doc
     assert "hunter2" not in repr(holdings)
 
 
+@pytest.mark.parametrize(
+    ("labels", "owner"),
+    [
+        ({"fleetwatch.user": "ann", "fleetwatch.team": "vision"}, ("ann", "vision")),
+        ({"fleetwatch.team": "vision"}, ("", "vision")),
+        ({"fleetwatch.team": "vision", "fleetwatch.account": "nlp"}, ("", "nlp")),
+        ({"fleetwatch.user": "", "fleetwatch.team": None, "team": "nobody's"}, ("", "")),
+        ({"fleetwatch.team": "v" * 129}, ("", "v" * 128)),
+    ],
+)
+def test_a_container_belongs_to_the_user_and_team_of_its_labels(docker: Engine, books: Callable[..., Docker], labels, owner):
+    docker.containers = {HEX: answer(labels=labels, **request("1"))}
+
+    (job,) = books().poll(GPUS, NOW).jobs
+
+    assert (job.user, job.account) == owner
+
+
 def test_a_container_that_was_given_no_gpu_is_known_for_when_it_uses_one(docker: Engine, books: Callable[..., Docker]):
     docker.containers = {HEX: answer(**request(count=-1)), OTHER: answer()}
 

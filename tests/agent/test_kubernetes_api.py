@@ -48,6 +48,16 @@ def test_the_api_server_tells_who_the_pod_is(kubelet: Kubelet, cluster: Cluster,
     assert "hunter2" not in repr(holdings)
 
 
+def test_a_pod_that_names_its_team_belongs_to_it_and_not_to_its_namespace(kubelet: Kubelet, cluster: Cluster, tmp_path: Path):
+    marks = {"annotations": {"fleetwatch.team": "vision"}, "labels": {"fleetwatch.user": "ann"}}
+    cluster.objects[PODS + "train-0"] = api_server.pod(metadata=marks)
+    kubelet.pods = [holding("ml", "train-0", GPU[0])]
+
+    (job,) = books(tmp_path, api=cluster).poll(GPUS, NOW).jobs
+
+    assert (job.user, job.account) == ("ann", "vision")
+
+
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [

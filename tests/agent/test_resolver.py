@@ -382,6 +382,19 @@ def test_without_books_a_slurm_job_is_held_by_its_processes_and_known_by_what_th
     assert holds(workload) == [(GPU, job.key, "process")]
 
 
+def test_what_the_books_tell_is_not_told_again_from_the_environment(root):
+    """Of a heterogeneous job the environment names another partition than the component has."""
+    variables = {"SLURM_JOB_PARTITION": "cpu", "SLURM_JOB_QOS": "high", "SLURM_ARRAY_TASK_ID": "7", "WANDB_PROJECT": "vision"}
+    fake_proc.process(root, 4711, cgroup=SLURM_4711, environment=variables)
+    known = Job("slurm/della/4711", "slurm", "della", "4711", user="root", labels={"partition": "gpu", "array_task": "7"})
+
+    workload = resolve(made(root, Books("slurm", Holdings(jobs=[known], allocations=[Allocation(GPU, known.key, "slurm")]))), [4711])
+
+    assert [job.labels for job in workload.jobs] == [
+        {"partition": "gpu", "array_task": "7", "slurm_job_qos": "high", "wandb_project": "vision"}
+    ]
+
+
 def test_a_job_claimed_without_a_control_group_is_believed_where_nothing_contradicts_it(root):
     fake_proc.process(root, 1, environment={"PBS_JOBID": "811.pbs01"})
 
