@@ -1,12 +1,15 @@
 #!/bin/sh
 # Installs the FleetWatch agent as a systemd service on a host with GPUs:
-#   curl -fsSL https://HUB/agent/install.sh | sudo sh -s -- --server https://HUB --token TOKEN
+#   curl -fsSL https://HUB/agent/install.sh | { echo FLEETWATCH_TOKEN=TOKEN; cat; } | sudo sh -s -- --server https://HUB
+# The shell reads the token as this script's first line: it stands in no process list and no log of sudo.
 # Again, it upgrades: what is not given anew (token, node, labels, other settings) and the queue stay.
 # --uninstall removes everything it made.
 # With DESTDIR set, files go below that folder and systemd is left alone.
 set -eu
 
 SERVER="" TOKEN="" NODE="" LABELS="" DOCKER="" UNINSTALL=""
+TOKEN="${FLEETWATCH_TOKEN:-}"
+unset FLEETWATCH_TOKEN # nothing that is started here need know it
 SHA256="@SHA256@"
 ROOT="${DESTDIR:-}"
 HOME_DIR="$ROOT/usr/local/lib/fleetwatch-agent"
@@ -21,12 +24,14 @@ say() { printf '%s\n' "fleetwatch-agent: $*"; }
 fail() { say "$*" >&2; exit "${CODE:-1}"; }
 usage() {
     cat <<'USAGE'
-install.sh --server URL --token TOKEN [--node NAME] [--labels a=b,c=d] [--docker] [--sha256 SUM]
+install.sh --server URL --token-file FILE [--node NAME] [--labels a=b,c=d] [--docker] [--sha256 SUM]
 install.sh               upgrades; token, settings and queue stay
 install.sh --uninstall   removes all of it
 
   --server  the hub, such as https://fleetwatch.example.org
-  --token   the token of the hub's install command, or one made for this node
+  --token-file  holds the token of the hub's install command, or one made for this node (/dev/stdin reads it from a pipe);
+            without it FLEETWATCH_TOKEN counts, as the install command sets it
+  --token   the same as an argument, which every user of this host can see while this runs
   --node    its name on the hub (default: this host's name)
   --labels  labels of the node, name=value, separated by commas
   --docker  let the agent ask Docker for the names of containers (the docker group, which is as good as root)
@@ -36,11 +41,18 @@ USAGE
 
 value_of() { if [ -z "${2:-}" ]; then CODE=2 fail "$1 needs a value"; fi; }
 
+token_in() { # the file's first line is the token
+    TOKEN=""
+    { IFS= read -r TOKEN < "$1"; } 2>/dev/null || true # false too where the line does not end
+    [ -n "$TOKEN" ] || CODE=2 fail "--token-file $1 can't be read, or is empty"
+}
+
 HUB="$SERVER" SERVER="" # the hub that served this script is the last choice
 while [ $# -gt 0 ]; do
     case "$1" in
         --server) value_of "$@"; SERVER="${2%/}"; shift 2 ;;
         --token) value_of "$@"; TOKEN="$2"; shift 2 ;;
+        --token-file) value_of "$@"; token_in "$2"; shift 2 ;;
         --node) value_of "$@"; NODE="$2"; shift 2 ;;
         --labels) value_of "$@"; LABELS="$2"; shift 2 ;;
         --sha256) value_of "$@"; SHA256="$2"; shift 2 ;;
@@ -72,7 +84,7 @@ case "$SERVER" in
     http://*|https://*) ;;
     *) CODE=2 fail "--server must be the hub's address, such as https://fleetwatch.example.org" ;;
 esac
-[ -n "$TOKEN$(kept FLEETWATCH_TOKEN)$(kept FLEETWATCH_TOKEN_FILE)" ] || { CODE=2 fail "--token is missing: make one on the hub's settings page"; }
+[ -n "$TOKEN$(kept FLEETWATCH_TOKEN)$(kept FLEETWATCH_TOKEN_FILE)" ] || { CODE=2 fail "--token is missing (or --token-file, FLEETWATCH_TOKEN): make one on the hub's settings page"; }
 case "$SERVER$TOKEN$NODE$LABELS" in *[![:print:]]*|*[\"\\]*) CODE=2 fail "an argument holds a character that it can't" ;; esac
 [ -n "$ROOT" ] || command -v systemctl >/dev/null || fail "this host has no systemd; run the file yourself: $SERVER/agent/fleetwatch-agent.pyz"
 PYTHON=""

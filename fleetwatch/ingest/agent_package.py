@@ -29,8 +29,11 @@ pynvml.py   nvidia-ml-py {bindings}, Copyright (c) NVIDIA Corporation, BSD 3-cla
 
 
 def install_command(server: str, token: str) -> str:
-    """The line that people paste on a GPU host: installs an agent from `server` and lets it in by an enrolment or agent token."""
-    return f"curl -fsSL {server}/agent/install.sh | sudo sh -s -- --server {server} --token {token}"
+    """The line that people paste on a GPU host: installs an agent from `server` and lets it in by an enrolment or agent token.
+
+    The token goes through the pipe, as the script's first line (echo is a part of the shell): no process list shows it.
+    """
+    return f"curl -fsSL {server}/agent/install.sh | {{ echo FLEETWATCH_TOKEN={token}; cat; }} | sudo sh -s -- --server {server}"
 
 
 def upgrade_command(server: str) -> str:

@@ -185,3 +185,4 @@ def test_the_install_command_is_copied_whole(opened: Page, small_site):
     command = opened.evaluate("navigator.clipboard.readText()")
     assert command == opened.inner_text("#secret").strip()
     assert command.startswith("curl -fsSL http")
+    assert "FLEETWATCH_TOKEN=fw_" in command

@@ -230,7 +230,8 @@ def test_the_install_command_carries_a_token_that_works_and_is_shown_once(admin,
     page = text_of(response)
     secret = SECRET.search(page).group()
     assert (
-        f"curl -fsSL https://fleet.example.com/agent/install.sh | sudo sh -s -- --server https://fleet.example.com --token {secret}" in page
+        f"curl -fsSL https://fleet.example.com/agent/install.sh | {{ echo FLEETWATCH_TOKEN={secret}; cat; }}"
+        " | sudo sh -s -- --server https://fleet.example.com" in page
     )
     assert "no-store" in response["Cache-Control"]
     assert tokens.enroll(secret, "gpu-07", factories.NOW)

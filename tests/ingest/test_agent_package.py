@@ -7,7 +7,8 @@ import subprocess
 import sys
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,19 @@ from fleetwatch.ingest import agent_package
 
 
 class _Hub(BaseHTTPRequestHandler):
-    """GET /agent/fleetwatch-agent.pyz, as the hub hands it out."""
+    """GET /agent/fleetwatch-agent.pyz and /agent/install.sh, as the hub hands them out; meanwhile `watch` is called."""
 
     body = b""
+    watch: Callable[[], None] | None = None
 
     def do_GET(self) -> None:
+        if _Hub.watch is not None:
+            _Hub.watch()
+        body = agent_package.install_script().encode() if self.path.endswith(".sh") else self.body
         self.send_response(200)
-        self.send_header("Content-Length", str(len(self.body)))
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(self.body)
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -34,7 +39,7 @@ class _Hub(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub() -> Iterator[str]:
-    _Hub.body = agent_package.build()
+    _Hub.body, _Hub.watch = agent_package.build(), None
     with ThreadingHTTPServer(("127.0.0.1", 0), _Hub) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -146,6 +151,83 @@ def test_installing_puts_file_token_and_unit_in_their_places(hub, tmp_path):
     command = tmp_path / "usr/local/bin/fleetwatch-agent"
     assert command.read_text() == '#!/bin/sh\nexec /usr/bin/python3 -I /usr/local/lib/fleetwatch-agent/fleetwatch-agent.pyz "$@"\n'
     assert command.stat().st_mode & 0o777 == 0o755
+
+
+COMMANDS = ("cat", "chmod", "curl", "dirname", "grep", "install", "mkdir", "mktemp", "mv", "rm", "sed")
+
+
+def _recorded(folder: Path) -> dict[str, str]:
+    """An environment in which each command that is started, sudo too, writes its arguments to folder/arguments and goes on."""
+    (folder / "bin").mkdir()
+    for name in COMMANDS:
+        real = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
+        (folder / "bin" / name).write_text(f'#!/bin/sh\necho "{name} $@" >> {folder}/arguments\nexec {real} "$@"\n')
+    (folder / "bin/sudo").write_text(f'#!/bin/sh\necho "sudo $@" >> {folder}/arguments\nexec "$@"\n')
+    for path in (folder / "bin").iterdir():
+        path.chmod(0o755)
+    return {"PATH": f"{folder}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "DESTDIR": str(folder / "root")}
+
+
+def _processes(what: str) -> str:
+    """The command lines or environments (cmdline, environ) of all processes of this machine."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            found.append((entry / what).read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+    return "\n".join(found)
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash"])
+def test_the_install_line_of_the_page_shows_its_token_to_no_other_process(hub, tmp_path, shell):
+    seen = []
+    _Hub.watch = lambda: seen.append(_processes("cmdline") + _processes("environ"))
+
+    # a shell that reads the line from its input, as the one of a person at a terminal does
+    done = subprocess.run(
+        [shell],
+        input=agent_package.install_command(hub, "fw_hush-hush"),
+        env=_recorded(tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    settings = (tmp_path / "root/etc/fleetwatch-agent/environment").read_text()
+    assert settings == f'FLEETWATCH_SERVER="{hub}"\nFLEETWATCH_TOKEN="fw_hush-hush"\n'
+    started = (tmp_path / "arguments").read_text()
+    assert f"sudo sh -s -- --server {hub}\n" in started
+    assert "curl -fsSL --retry 3" in started
+    assert len(seen) == 2  # the script, the agent
+    assert f"sh -s -- --server {hub}" in seen[1]
+    assert "hush-hush" not in started + "".join(seen) + done.stdout + done.stderr
+
+
+def test_a_token_comes_from_a_file_or_a_pipe(hub, tmp_path):
+    (tmp_path / "install.sh").write_text(agent_package.install_script())
+    (tmp_path / "token").write_text("fw_from-file\n")
+    environment = _recorded(tmp_path)
+    command = ["sh", str(tmp_path / "install.sh"), "--server", hub, "--token-file"]
+    settings = tmp_path / "root/etc/fleetwatch-agent/environment"
+
+    subprocess.run([*command, str(tmp_path / "token")], env=environment, check=True, capture_output=True)
+    from_file = settings.read_text()
+    subprocess.run([*command, "/dev/stdin"], input=b"fw_from-pipe", env=environment, check=True, capture_output=True)
+
+    assert 'FLEETWATCH_TOKEN="fw_from-file"\n' in from_file
+    assert 'FLEETWATCH_TOKEN="fw_from-pipe"\n' in settings.read_text()
+    assert "fw_from" not in (tmp_path / "arguments").read_text()
+
+
+@pytest.mark.parametrize("content", [None, "", "\n"])
+def test_a_token_file_without_a_token_is_one_clear_line(hub, tmp_path, content):
+    if content is not None:
+        (tmp_path / "token").write_text(content)
+
+    result = _install(tmp_path / "root", "--server", hub, "--token-file", str(tmp_path / "token"))
+
+    assert result.returncode == 2
+    assert result.stderr == f"fleetwatch-agent: --token-file {tmp_path}/token can't be read, or is empty\n"
 
 
 def test_installing_again_keeps_settings_and_queue_and_brings_the_new_file(hub, tmp_path):
