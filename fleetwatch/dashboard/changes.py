@@ -16,6 +16,7 @@ from fleetwatch.alerts.models import Rule
 from fleetwatch.dashboard import prices
 from fleetwatch.dashboard.asked import Asked, Done, RefusedError
 from fleetwatch.ingest import tokens
+from fleetwatch.ingest.models import MAX_USES
 from fleetwatch.ledger import closing
 from fleetwatch.ledger import services as ledger
 from fleetwatch.ledger.selectors import closed_until
@@ -86,7 +87,7 @@ def revoke_agent_token(asked: Asked) -> Done:
 
 
 def create_enrollment_token(asked: Asked) -> Done:
-    uses = asked.number("uses", low=1, high=tokens.MAX_USES)
+    uses = asked.number("uses", low=1, high=MAX_USES)
     days = asked.number("days", low=1, high=MAX_TTL_DAYS)
     text = tokens.create_enrollment_token(asked.now, uses=uses, ttl=timedelta(days=days))
     return Done(

@@ -2,6 +2,8 @@
 
 from django.db import models
 
+MAX_USES = 1_000  # of one enrolment token: what leaks lets in so many strangers at most
+
 
 class AgentToken(models.Model):
     """Speaks for one node only; 256 random bits, kept as SHA-256."""
@@ -23,3 +25,18 @@ class EnrollmentToken(models.Model):
     expires_at = models.DateTimeField()
     uses_left = models.PositiveIntegerField()
     revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=models.Q(uses_left__lte=MAX_USES), name="at_most_1000_uses_of_an_enrolment_token")]
+
+
+class Enrollment(models.Model):
+    """One use of an enrolment token: the node that it let in, and from where."""
+
+    token = models.ForeignKey(EnrollmentToken, on_delete=models.CASCADE, related_name="enrollments")
+    agent_token = models.OneToOneField(AgentToken, on_delete=models.CASCADE, related_name="enrollment")
+    at = models.DateTimeField()
+    address = models.GenericIPAddressField(null=True, help_text="the agent's, as the trusted proxies tell it")
+    # read at each enrolment: whether somebody came from there before
+    network = models.CharField(max_length=43, db_index=True, help_text='its /24 or /48; "" = the address is not known')
+    is_new_network = models.BooleanField(help_text="nobody had enrolled from there before, and somebody from elsewhere")

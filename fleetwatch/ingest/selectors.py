@@ -1,16 +1,23 @@
 """Reads of ingest, for the settings page."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
-from fleetwatch.ingest.models import AgentToken, EnrollmentToken
+from fleetwatch.ingest.models import AgentToken, Enrollment, EnrollmentToken
 
 
 def agent_tokens() -> list[AgentToken]:
-    """All agent tokens with their nodes, by node, live ones first."""
-    return list(AgentToken.objects.select_related("node").order_by("node__name", "-revoked_at", "id"))
+    """All agent tokens with their nodes and the enrolments that gave them, by node, live ones first."""
+    return list(AgentToken.objects.select_related("node", "enrollment__token").order_by("node__name", "-revoked_at", "id"))
 
 
 def enrollment_tokens(now: datetime) -> list[EnrollmentToken]:
     """Enrolment tokens that can still be used, the newest first."""
     usable = EnrollmentToken.objects.filter(revoked_at__isnull=True, expires_at__gt=now, uses_left__gt=0)
     return list(usable.order_by("-created_at"))
+
+
+def newest_enrollments(tokens: Iterable[AgentToken], limit: int) -> list[Enrollment]:
+    """Of these agent tokens, by which enrolments the newest were given."""
+    enrollments = [token.enrollment for token in tokens if hasattr(token, "enrollment")]
+    return sorted(enrollments, key=lambda each: (each.at, each.pk), reverse=True)[:limit]

@@ -3,20 +3,27 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+import structlog
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Greatest
 
+from fleetwatch.accounts.clients import network_of
 from fleetwatch.accounts.services import digest, hint, new_secret
-from fleetwatch.ingest.models import AgentToken, EnrollmentToken
+from fleetwatch.ingest.models import MAX_USES, AgentToken, Enrollment, EnrollmentToken
 from fleetwatch.inventory.models import Node
 from fleetwatch.inventory.services import lock_node, node_by_name
 from fleetwatch.inventory.steady import forget
 
-MAX_USES = 10_000
 MAX_TTL = timedelta(days=366)
 # An agent token's last use is for people, and its node's last batch is known anyway.
 USE_NOTED_EVERY = timedelta(minutes=5)
+
+
+NETWORK_BITS = {"ipv4": 24, "ipv6": 48}  # what one site usually has: another one is worth a look
+
+
+log = structlog.get_logger(__name__)
 
 
 class UnknownTokenError(Exception):
@@ -84,24 +91,38 @@ def hold_live(token_id: int) -> None:
 
 
 @transaction.atomic
-def enroll(text: str, node_name: str, now: datetime) -> str:
-    """A new agent token for the node, in exchange for one use of the enrolment token.
+def enroll(text: str, node_name: str, now: datetime, *, address: str = "") -> str:
+    """A new agent token for the node, in exchange for one use of the enrolment token; `address` is where the agent is.
 
     Raises UnknownTokenError, NodeEnrolledError, ValueError (no node's name); none of them costs a use.
     """
-    usable = EnrollmentToken.objects.filter(digest=digest(text), revoked_at__isnull=True, expires_at__gt=now, uses_left__gt=0)
+    usable = _usable(text, now)
     # the UPDATE locks the row: of two agents at once with one use left, one is refused
     if not usable.update(uses_left=F("uses_left") - 1):
         raise UnknownTokenError
     node = lock_node(node_by_name(node_name).pk)
     if node.agent_tokens.filter(revoked_at__isnull=True).exists():
         raise NodeEnrolledError(f"{node_name} has a live token; revoke it first")
-    return create_agent_token(node_name, now)
+    agent_token_text = create_agent_token(node_name, now)
+    _note_enrolment(EnrollmentToken.objects.get(digest=digest(text)), AgentToken.objects.get(digest=digest(agent_token_text)), now, address)
+    return agent_token_text
+
+
+def _usable(text: str, now: datetime) -> QuerySet[EnrollmentToken]:
+    return EnrollmentToken.objects.filter(digest=digest(text), revoked_at__isnull=True, expires_at__gt=now, uses_left__gt=0)
+
+
+def _note_enrolment(token: EnrollmentToken, agent_token: AgentToken, now: datetime, address: str) -> None:
+    network = network_of(address, **NETWORK_BITS)
+    is_new = Enrollment.objects.exists() and not Enrollment.objects.filter(network=network).exists()
+    Enrollment.objects.create(token=token, agent_token=agent_token, at=now, address=address or None, network=network, is_new_network=is_new)
+    if is_new:
+        log.warning("node enrolled from a network that none was in before", node=agent_token.node_id, address=address, token=token.hint)
 
 
 def check_enrollment_token(text: str, now: datetime) -> None:
     """Raises UnknownTokenError unless the enrolment token could be used now."""
-    if not EnrollmentToken.objects.filter(digest=digest(text), revoked_at__isnull=True, expires_at__gt=now, uses_left__gt=0).exists():
+    if not _usable(text, now).exists():
         raise UnknownTokenError
 
 

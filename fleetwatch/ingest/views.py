@@ -7,6 +7,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
 from agent import wire
+from fleetwatch.accounts.clients import client_of
 from fleetwatch.ingest import answers, body, requests, services, tokens
 from fleetwatch.ingest.learning import LESSON, Lesson
 from fleetwatch.ingest.pressure import pressure
@@ -51,7 +52,7 @@ def enroll(request: HttpRequest) -> JsonResponse:
     if not isinstance(name, str):
         raise wire.WireError("node", "node is required and a text")
     try:
-        agent_token = tokens.enroll(token, name, now)
+        agent_token = tokens.enroll(token, name, now, address=client_of(request))
     except ValueError as error:
         raise wire.WireError("node", str(error)) from error
     log.info("node enrolled", node=name)

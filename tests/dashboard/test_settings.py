@@ -1,5 +1,5 @@
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -239,10 +239,30 @@ def test_the_install_command_carries_a_token_that_works_and_is_shown_once(admin,
     assert not SECRET.search(text_of(admin.get("/settings")))
 
 
-@pytest.mark.parametrize(("uses", "days"), [("0", "1"), ("10001", "1"), ("1", "0"), ("1", "367"), ("x", "1"), ("²", "1")])
+@pytest.mark.parametrize(("uses", "days"), [("0", "1"), ("1001", "1"), ("1", "0"), ("1", "367"), ("x", "1"), ("²", "1")])
 def test_an_enrolment_token_out_of_range_is_refused(admin, uses, days):
     assert admin.post("/settings/enrollment", {"uses": uses, "days": days}).status_code == 422
     assert not EnrollmentToken.objects.exists()
+
+
+def test_where_nodes_enrolled_from_is_shown_and_a_new_network_is_marked(admin):
+    secret = tokens.create_enrollment_token(factories.NOW, uses=3, ttl=timedelta(days=1))
+    tokens.enroll(secret, "gpu-07", factories.NOW, address="10.1.2.3")
+    tokens.enroll(secret, "gpu-08", factories.NOW, address="198.51.100.7")
+    tokens.create_agent_token("gpu-09", factories.NOW)
+
+    page = admin.get("/settings").content.decode()
+
+    rows = [" ".join(re.sub("<[^>]*>", " ", row).split()) for row in re.findall("<tr>.*?</tr>", page, re.DOTALL)]
+    (newest,) = [row for row in rows if row.startswith("gpu-08 198.51.100.7")]
+    (first,) = [row for row in rows if row.startswith("gpu-07 10.1.2.3")]
+    assert newest.startswith("gpu-08 198.51.100.7 new network ")
+    assert newest.endswith(f"{secret[:8]}…")
+    assert "new network" not in first
+    by_node = {row.split()[0]: row for row in rows if "Revoke for good" in row}
+    assert "198.51.100.7 new network" in by_node["gpu-08"]
+    assert "10.1.2.3" in by_node["gpu-07"]
+    assert " – " in by_node["gpu-09"]
 
 
 def test_an_agent_token_speaks_for_its_node_until_it_is_revoked(admin):

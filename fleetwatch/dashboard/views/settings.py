@@ -34,6 +34,7 @@ from fleetwatch.notify.transports.base import Transport
 from fleetwatch.reports import choices
 
 MAX_RATES = 200  # shown; the API gives them all
+MAX_ENROLLMENTS = 20  # the newest; each node's own stands at its token
 MAX_CHOICES = 200  # offered in a list; others are named
 # forms that stand on the page several times: by which field of what was sent they are told apart
 REPEATED = {"channel": "kind", "channel-edit": "id", "rule": "id", "commitment-end": "id"}
@@ -91,6 +92,7 @@ def _page(
 ) -> HttpResponse:
     period = read_period(request)
     channels = notify.channels()
+    agent_tokens = ingest.agent_tokens()
     installs = done is not None and done.secret_kind in ("agent", "enrollment")
     context: dict[str, Any] = {
         "is_admin": can_administer(request.user),
@@ -118,8 +120,9 @@ def _page(
         "closed_months": closed_months(),
         "free_capacity": choices.free_capacity(),
         "free_ways": FREE_WAYS.items(),
-        "agent_tokens": ingest.agent_tokens(),
+        "agent_tokens": agent_tokens,
         "enrollment_tokens": ingest.enrollment_tokens(period.now),
+        "enrollments": ingest.newest_enrollments(agent_tokens, MAX_ENROLLMENTS),
         "api_tokens": ApiToken.objects.select_related("user").filter(revoked_at=None).order_by("-created_at"),
     }
     return render(request, "dashboard/settings.html", period.context("settings", **context), status=status)
