@@ -10,6 +10,7 @@ from ninja import Query, Router, Schema
 from fleetwatch.accounts.models import Team
 from fleetwatch.api import schemas
 from fleetwatch.api.period import RequestError, asked
+from fleetwatch.api.vocabulary import AnomalyMetric, Risk, SeriesKind
 from fleetwatch.budgets import selectors, unusual
 from fleetwatch.budgets.selectors import Line
 from fleetwatch.budgets.unusual import Seen
@@ -41,7 +42,7 @@ class BudgetRow(Schema):
     high_usd: float | None
     passes_at: datetime | None
     may_pass_at: datetime | None
-    risk: str
+    risk: Risk
     note: str
 
 
@@ -84,10 +85,10 @@ class AnomalyMover(Schema):
 class AnomalyRow(Schema):
     """Hours of a team, GPU model, node or the fleet (key "") that cost or wasted far from the usual."""
 
-    kind: str
+    kind: SeriesKind
     key: str
     label: str
-    metric: str
+    metric: AnomalyMetric
     start: datetime
     end: datetime
     is_open: bool
@@ -105,15 +106,15 @@ class AnomalyPage(Schema):
     next_cursor: str | None
 
 
-@router.get("/budgets", response=BudgetPage)
-def budgets(request: HttpRequest, paging: Query[schemas.Page]) -> Answer:
+@router.get("/budgets", operation_id="listBudgets", response=BudgetPage)
+def budgets(request: HttpRequest, period: Query[schemas.PeriodQuery], paging: Query[schemas.Page]) -> Answer:
     """The running month of every team: spent, expected, budget."""
     wanted, now = asked(request), timezone.now()
     page, following = wanted.page(selectors.lines(now), paging.limit)
     return {"rows": [_budget_row(line, now) for line in page], "next_cursor": following}
 
 
-@router.get("/forecast", response=Forecast)
+@router.get("/forecast", operation_id="getForecast", response=Forecast, openapi_extra=schemas.MAY_BE_MISSING)
 def forecast(request: HttpRequest, team: schemas.Name = None) -> Answer:
     """The running month of one team, or without one of the whole fleet, by days."""
     now = timezone.now()
@@ -128,12 +129,12 @@ def forecast(request: HttpRequest, team: schemas.Name = None) -> Answer:
     }
 
 
-@router.get("/anomalies", response=AnomalyPage)
+@router.get("/anomalies", operation_id="listAnomalies", response=AnomalyPage)
 def anomalies(
     request: HttpRequest,
     period: Query[schemas.PeriodQuery],
     paging: Query[schemas.Page],
-    kind: schemas.Name = None,
+    kind: SeriesKind | None = None,
     key: schemas.Name = None,
 ) -> Answer:
     """Hours that were unusual in the period."""

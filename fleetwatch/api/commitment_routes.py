@@ -85,7 +85,7 @@ class CommitmentPage(schemas.Period):
     next_cursor: str | None
 
 
-@router.get("/commitments", response=CommitmentPage)
+@router.get("/commitments", operation_id="listCommitments", response=CommitmentPage)
 def commitments(request: HttpRequest, period: Query[schemas.PeriodQuery], paging: Query[schemas.Page]) -> Answer:
     """Every commitment there is or was, with what of it was used, there and missing in the period."""
     wanted = asked(request)

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from fleetwatch.api import schemas
 from fleetwatch.api.period import RequestError, asked
+from fleetwatch.api.vocabulary import State, Tier
 from fleetwatch.costs.priced import Priced, priced
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.totals import UNALLOCATED
@@ -20,7 +21,7 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import explain
 from fleetwatch.ledger.models import Adjustment
 from fleetwatch.ledger.models import Policy as PolicyRow
-from fleetwatch.ledger.policy import STATES, Policy
+from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
 
 Answer = dict[str, Any]
@@ -34,10 +35,10 @@ class ExplainedEntry(Schema):
     start: datetime
     gpu: str
     job: str | None
-    state: str
+    state: State
     kind: str
     reason: str
-    tier: str
+    tier: Tier
     signal: str
     efficiency_source: str
     policy_version: int
@@ -52,10 +53,10 @@ class ExplainedEntry(Schema):
 
 
 class ExplainedPart(Schema):
-    state: str
+    state: State
     kind: str
     reason: str
-    tier: str
+    tier: Tier
     signal: str
     efficiency_source: str
     gpu_ms: int
@@ -80,7 +81,7 @@ class ExplainQuery(Schema):
 
     gpu: Annotated[str, Field(max_length=400, pattern="^[^\\x00]*$")]
     job: schemas.Name = None
-    state: schemas.Name = None
+    state: State | None = None
     newest: bool = False
 
 
@@ -95,7 +96,7 @@ class Explanation(schemas.Period):
     policies: dict[str, dict[str, float]]
 
 
-@router.get("/explain", response=Explanation)
+@router.get("/explain", operation_id="explainGpu", response=Explanation, openapi_extra=schemas.MAY_BE_MISSING)
 def explained(
     request: HttpRequest,
     period: Query[schemas.PeriodQuery],
@@ -108,12 +109,11 @@ def explained(
     found = GPU.objects.select_related("node").filter(uuid=what.gpu).first()
     if found is None:
         raise RequestError("there is no such GPU", field="gpu", status=404)
-    only = state_named(what.state)
     job_id = None if what.job is None else _job_id(what.job)
     if what.newest:
-        wanted = replace(wanted, interval=explain.newest(found, wanted.interval, job_id=job_id, state=only))
-    lines = priced(explain.rows(found, wanted.interval, job_id=job_id, state=only))
-    windows = explain.stretches(found, wanted.interval, job_id=job_id, state=only)
+        wanted = replace(wanted, interval=explain.newest(found, wanted.interval, job_id=job_id, state=what.state))
+    lines = priced(explain.rows(found, wanted.interval, job_id=job_id, state=what.state))
+    windows = explain.stretches(found, wanted.interval, job_id=job_id, state=what.state)
     versions = {line.row.policy.version for line in lines} | {one.policy_version for one in windows}
     return wanted.echo() | {
         "gpu": found.uuid,
@@ -125,13 +125,6 @@ def explained(
             str(row.version): Policy.from_json(row.thresholds).to_json() for row in PolicyRow.objects.filter(version__in=versions)
         },
     }
-
-
-def state_named(name: str | None) -> str | None:
-    """The name, where it is a state's or none. Raises RequestError for another."""
-    if name is not None and name not in STATES:
-        raise RequestError(f"a state is {', '.join(STATES)}", field="state")
-    return name
 
 
 def _job_id(key: str) -> int:

@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 from django.http import HttpRequest
 from ninja import Query, Router, Schema
 
 from fleetwatch.api import schemas
-from fleetwatch.api.explain_routes import state_named
 from fleetwatch.api.figures import rows_of_ranked
 from fleetwatch.api.period import Asked, asked
+from fleetwatch.api.vocabulary import State, Tier
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.pricing import lines, usd
 from fleetwatch.costs.totals import Scope
@@ -26,8 +26,8 @@ router = Router(tags=["ledger"])
 class FigureTerm(Schema):
     """GPU time x dollars per GPU-hour = dollars; null: no rate held. The terms' dollars sum to `usd` to the micro-dollar."""
 
-    state: str
-    tier: str
+    state: State
+    tier: Tier
     gpu_ms: int
     usd_per_gpu_hour: float | None
     is_example_rate: bool
@@ -47,7 +47,7 @@ class FigureExplanation(schemas.Period):
     gpu_ms: int
     unpriced_ms: int
     terms: list[FigureTerm]
-    parts_by: str
+    parts_by: Literal["job", "gpu"]
     parts: list[FigurePart]
     next_cursor: str | None
 
@@ -58,21 +58,21 @@ class FigureScope(schemas.Filter):
     job: schemas.Name = None
 
 
-@router.get("/explain/figure", response=FigureExplanation)
+@router.get("/explain/figure", operation_id="explainFigure", response=FigureExplanation)
 def figure(
     request: HttpRequest,
     period: Query[schemas.PeriodQuery],
     where: Query[FigureScope],
     paging: Query[schemas.Page],
-    state: schemas.Name = None,
+    state: State | None = None,
 ) -> Answer:
     """What any figure of costs is made of: state by state under each rate, and the jobs in it (of one job: its GPUs), dearest first."""
     wanted = asked(request)
-    only, named = state_named(state), where.dict(exclude_none=True)
-    scope = Scope(**named, states=None if only is None else (only,))
+    named = where.dict(exclude_none=True)
+    scope = Scope(**named, states=None if state is None else (state,))
     told = costs.traced(wanted.interval, scope=scope, start=wanted.offset, size=paging.limit)
     rows = zip(told.parts.groups, rows_of_ranked(told.parts), strict=True)
-    further = _Further(wanted, told.parts_by, named | ({} if only is None else {"state": only}))
+    further = _Further(wanted, told.parts_by, named | ({} if state is None else {"state": state}))
     return wanted.echo() | {
         "usd": float(usd(told.totals.cost_usd)),
         "gpu_ms": told.totals.capacity_ms,

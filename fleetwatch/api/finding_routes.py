@@ -14,6 +14,7 @@ from fleetwatch.accounts.models import User
 from fleetwatch.api import schemas
 from fleetwatch.api.auth import WriteToken
 from fleetwatch.api.period import RequestError, asked
+from fleetwatch.api.vocabulary import FindingConfidence, FindingStatus
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.totals import Scope
 from fleetwatch.diagnosis import advice, deciding, evidence, fixes, places, recurring, selectors
@@ -46,7 +47,8 @@ class Savings(Schema):
 
 
 class FindingRow(Schema):
-    """One cause of one subject: a job, a node, or a cluster's queue; the other two are null. `confidence` is low, medium or high.
+    """One cause of one subject: a job, a node, or a cluster's queue; the other two are null. `confidence` is empty
+    where nothing of it is in the period.
 
     Waste by tier is of affected time: idle, stalled and underused. `is_capacity`: what is affected is a line of its own (unavailable,
     unobserved, free), wastes nothing of these, and its savings are in no sum but `capacity`.
@@ -55,8 +57,8 @@ class FindingRow(Schema):
     id: int
     cause: str
     title: str
-    confidence: str
-    status: str
+    confidence: FindingConfidence
+    status: FindingStatus
     snoozed_until: datetime | None
     assignee: str | None
     job: str | None
@@ -173,7 +175,6 @@ class Asked(Schema):
     assignee: str = Field("", max_length=150)
 
 
-Status = Literal["open", "accepted", "snoozed", "dismissed", "fixed"]
 Action = Literal["accept", "dismiss", "snooze", "assign", "fixed", "reopen", "confirm", "reject"]
 
 
@@ -182,11 +183,11 @@ class Which(schemas.Filter):
 
     job: schemas.Name = None
     cause: schemas.Name = None
-    status: Status | None = None
+    status: FindingStatus | None = None
     assignee: schemas.Name = None
 
 
-@router.get("/findings", response=FindingPage)
+@router.get("/findings", operation_id="listFindings", response=FindingPage)
 def findings(request: HttpRequest, period: Query[schemas.PeriodQuery], which: Query[Which], paging: Query[schemas.Page]) -> Answer:
     """Why GPU time was wasted, by what it could save. Without `status` all of them."""
     wanted = asked(request)
@@ -208,13 +209,13 @@ def findings(request: HttpRequest, period: Query[schemas.PeriodQuery], which: Qu
     return wanted.echo() | sums | {"rows": rows, "next_cursor": following}
 
 
-@router.get("/findings/{int:number}", response=FindingDetail)
+@router.get("/findings/{int:number}", operation_id="getFinding", response=FindingDetail)
 def finding(request: HttpRequest, number: FindingId, period: Query[schemas.PeriodQuery]) -> Answer:
     """One finding in the period, with its evidence and advice."""
     return _detail(request, _finding(number))
 
 
-@router.post("/findings/{int:number}/{action}", response=FindingDetail, auth=[WriteToken(), django_auth])
+@router.post("/findings/{int:number}/{action}", operation_id="decideFinding", response=FindingDetail, auth=[WriteToken(), django_auth])
 def decide(request: HttpRequest, number: FindingId, action: Action, wanted: Body[Asked], period: Query[schemas.PeriodQuery]) -> Answer:
     """Accept, dismiss, snooze, assign, fixed, reopen: for admins. Confirm, reject: for everybody, is the diagnosis right?"""
     user: User = getattr(request, "auth")  # noqa: B009 - Ninja's name for who asks

@@ -2,15 +2,17 @@
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 from django.db.models import Sum
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query, Router, Schema
+from pydantic import WithJsonSchema
 
 from fleetwatch.api import schemas
 from fleetwatch.api.period import RequestError, asked
+from fleetwatch.api.vocabulary import DifferenceKind
 from fleetwatch.costs.pricing import EXACT, usd
 from fleetwatch.reports.gaps import ZERO
 from fleetwatch.reports.models import Invoice
@@ -18,6 +20,7 @@ from fleetwatch.reports.reconciliation import reconciliation
 from fleetwatch.reports.reconciling import Line
 
 Answer = dict[str, Any]
+Month = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}$"})]
 PARTS = ("committed_usd", "unobserved_usd", "hours_usd", "rate_usd", "other_usd")
 
 router = Router(tags=["reports"])
@@ -74,7 +77,7 @@ class DifferenceLine(Difference):
     """
 
     key: str
-    kind: str
+    kind: DifferenceKind
     label: str
     note: str
     gpu_model: str | None
@@ -99,8 +102,8 @@ class InvoiceMonth(Schema):
     next_cursor: str | None
 
 
-@router.get("/invoices", response=InvoicePage)
-def invoices(request: HttpRequest, paging: Query[schemas.Page]) -> Answer:
+@router.get("/invoices", operation_id="listInvoices", response=InvoicePage)
+def invoices(request: HttpRequest, period: Query[schemas.PeriodQuery], paging: Query[schemas.Page]) -> Answer:
     """Every invoice that stands."""
     wanted = asked(request)
     found = Invoice.objects.annotate(amount=Sum("lines__amount")).order_by("-month", "issuer")
@@ -108,8 +111,8 @@ def invoices(request: HttpRequest, paging: Query[schemas.Page]) -> Answer:
     return {"rows": [_invoice(each) for each in page], "next_cursor": following}
 
 
-@router.get("/invoices/{month}", response=InvoiceMonth)
-def invoice_month(request: HttpRequest, month: str, paging: Query[schemas.Page]) -> Answer:
+@router.get("/invoices/{month}", operation_id="getInvoiceMonth", response=InvoiceMonth)
+def invoice_month(request: HttpRequest, month: Month, period: Query[schemas.PeriodQuery], paging: Query[schemas.Page]) -> Answer:
     """One month's invoices beside the ledger: the difference by rate, hours and unobserved time."""
     wanted = asked(request)
     try:

@@ -3,17 +3,18 @@
 from http import HTTPStatus
 
 from django.http import HttpRequest, HttpResponse
-from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.security import django_auth
 
 from fleetwatch.api.auth import Token
 from fleetwatch.api.budget_routes import router as budgets
 from fleetwatch.api.commitment_routes import router as commitments
+from fleetwatch.api.description import DescribedAPI
 from fleetwatch.api.explain_routes import router as explanations
 from fleetwatch.api.figure_routes import router as explained_figures
 from fleetwatch.api.finding_routes import router as findings
 from fleetwatch.api.invoice_routes import router as invoices
+from fleetwatch.api.parameters import refuse_unknown
 from fleetwatch.api.period import RequestError
 from fleetwatch.api.report_routes import router as reports
 from fleetwatch.api.routes import router
@@ -23,9 +24,11 @@ from fleetwatch.lib.timeframes import TimeframeError
 DESCRIPTION = """What a GPU fleet did, what it cost and what of it was wasted. `from` and `to` take ISO 8601 (UTC where no zone
 is named), `now-7d` or milliseconds since the epoch; without them it is the last 24 hours. Figures cover whole hours of the ledger:
 `covered_from` and `covered_to` say which. Units are in the names. Money is a JSON number in dollars, rounded to the micro-dollar;
-rows of one breakdown sum to their total. `null` means "not known", never zero. `coverage` is observed ÷ capacity."""
+rows of one breakdown sum to their total. `null` means "not known", never zero. `coverage` is observed ÷ capacity.
+A parameter that an operation does not name is refused. Each error is `{"error", "field"}`, one of another method (405) too."""
 
-api = NinjaAPI(title="FleetWatch", version="1", description=DESCRIPTION, docs_url=None, openapi_url=None, auth=[Token(), django_auth])
+api = DescribedAPI(title="FleetWatch", version="1", description=DESCRIPTION, docs_url=None, openapi_url=None, auth=[Token(), django_auth])
+api.add_decorator(refuse_unknown, mode="view")
 api.add_router("", router)
 api.add_router("", explanations)
 api.add_router("", explained_figures)

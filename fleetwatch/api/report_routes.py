@@ -8,6 +8,7 @@ from ninja import Query, Router, Schema
 
 from fleetwatch.api import schemas
 from fleetwatch.api.period import RequestError, asked
+from fleetwatch.api.vocabulary import ReportKind
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.monthly import FLEET, STATEMENT
 
@@ -21,7 +22,7 @@ class ReportRow(Schema):
     """One version of a report. `subject` is the team's slug of a statement, "(none)" and "(unmapped)" for jobs without a team."""
 
     id: int
-    kind: str
+    kind: ReportKind
     subject: str
     start: datetime
     end: datetime
@@ -44,12 +45,12 @@ class ReportDetail(ReportRow):
     inputs: str
 
 
-@router.get("/reports", response=ReportPage)
+@router.get("/reports", operation_id="listReports", response=ReportPage)
 def reports(
     request: HttpRequest,
     period: Query[schemas.PeriodQuery],
     paging: Query[schemas.Page],
-    kind: schemas.Name = None,
+    kind: ReportKind | None = None,
     subject: schemas.Name = None,
 ) -> Answer:
     """Computed reports of periods that overlap the one asked for, every version."""
@@ -60,7 +61,7 @@ def reports(
     return {"rows": [_row(report) | _small(report) for report in page], "next_cursor": following}
 
 
-@router.get("/reports/{int:report_id}", response=ReportDetail)
+@router.get("/reports/{int:report_id}", operation_id="getReport", response=ReportDetail)
 def report(request: HttpRequest, report_id: int) -> Answer:
     """One report and what it says."""
     found = Report.objects.filter(pk=report_id).first() if report_id <= LARGEST_ID else None

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from django.db.models import Q
@@ -15,6 +15,7 @@ from fleetwatch.api import rows, schemas
 from fleetwatch.api.figures import figures, rows_of_figures, rows_of_ranked
 from fleetwatch.api.period import RequestError, asked
 from fleetwatch.api.series import series_of
+from fleetwatch.api.vocabulary import Grouping
 from fleetwatch.costs import attribution, book
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.attribution import into_teams
@@ -35,12 +36,11 @@ Answer = dict[str, Any]
 Period = Query[schemas.PeriodQuery]
 Where = Query[schemas.Filter]
 Paging = Query[schemas.Page]
-Grouping = Literal["team", "project", "cost_centre", "user", "job", "node", "gpu_model", "cause"]
 
 router = Router()
 
 
-@router.get("/fleet/summary", response=schemas.Summary, tags=["fleet"])
+@router.get("/fleet/summary", operation_id="getFleetSummary", response=schemas.Summary, tags=["fleet"])
 def fleet_summary(request: HttpRequest, period: Period) -> Answer:
     """GPU time by state, its dollars and its waste, of the whole fleet; and what the fleet costs at this moment."""
     wanted = asked(request)
@@ -50,7 +50,7 @@ def fleet_summary(request: HttpRequest, period: Period) -> Answer:
     return wanted.echo() | figures(costs.totals(wanted.interval)) | {"now": counts | money}
 
 
-@router.get("/waste", response=schemas.WastePage, tags=["waste"])
+@router.get("/waste", operation_id="listWaste", response=schemas.WastePage, tags=["waste"])
 def waste(request: HttpRequest, period: Period, where: Where, paging: Paging, group_by: Grouping = "team") -> Answer:
     """Rows by wasted dollars. The key "" is time that no job held. Jobs without a team (project, cost centre) are
     rows by the reason: "(none)" names no user or account, "(unmapped)" matches no mapping rule.
@@ -71,7 +71,7 @@ def waste(request: HttpRequest, period: Period, where: Where, paging: Paging, gr
     return wanted.echo() | {"group_by": group_by, "totals": figures(found.totals), "rows": page, "next_cursor": following}
 
 
-@router.get("/jobs", response=schemas.JobPage, tags=["jobs"])
+@router.get("/jobs", operation_id="listJobs", response=schemas.JobPage, tags=["jobs"])
 def jobs(request: HttpRequest, period: Period, where: Where, paging: Paging) -> Answer:
     """Jobs that held GPU time in the period, by wasted dollars."""
     wanted = asked(request)
@@ -86,7 +86,7 @@ def jobs(request: HttpRequest, period: Period, where: Where, paging: Paging) -> 
     return wanted.echo() | {"totals": figures(page.totals), "rows": lines, "next_cursor": following}
 
 
-@router.get("/jobs/{path:key}", response=schemas.JobDetail, tags=["jobs"])
+@router.get("/jobs/{path:key}", operation_id="getJob", response=schemas.JobDetail, tags=["jobs"])
 def job(request: HttpRequest, key: str, period: Period) -> Answer:
     """One job in the period. Slashes of its key are literal: /jobs/slurm/della/4711."""
     wanted = asked(request)
@@ -104,7 +104,7 @@ def job(request: HttpRequest, key: str, period: Period) -> Answer:
     return wanted.echo() | row | {"gpus": gpus}
 
 
-@router.get("/nodes", response=schemas.NodePage, tags=["fleet"])
+@router.get("/nodes", operation_id="listNodes", response=schemas.NodePage, tags=["fleet"])
 def nodes(request: HttpRequest, period: Period, paging: Paging) -> Answer:
     """All nodes by name, each with its figures in the period. A host that only imports accounting is none."""
     wanted = asked(request)
@@ -119,7 +119,7 @@ def nodes(request: HttpRequest, period: Period, paging: Paging) -> Answer:
     return wanted.echo() | {"totals": figures(found.totals), "rows": lines, "next_cursor": following}
 
 
-@router.get("/gpus", response=schemas.GPUPage, tags=["fleet"])
+@router.get("/gpus", operation_id="listGpus", response=schemas.GPUPage, tags=["fleet"])
 def gpus(request: HttpRequest, period: Period, paging: Paging, node: schemas.Name = None) -> Answer:
     """All physical GPUs by node and index, retired ones too, each with its figures in the period."""
     wanted = asked(request)
@@ -133,7 +133,7 @@ def gpus(request: HttpRequest, period: Period, paging: Paging, node: schemas.Nam
     return wanted.echo() | {"totals": figures(told.totals), "rows": lines, "next_cursor": following}
 
 
-@router.get("/gpus/{uuid}", response=schemas.GPUDetail, tags=["fleet"])
+@router.get("/gpus/{uuid}", operation_id="getGpu", response=schemas.GPUDetail, tags=["fleet"])
 def gpu(request: HttpRequest, uuid: str, period: Period) -> Answer:
     """One GPU or MIG instance in the period, and what it cost per hour from when to when."""
     wanted = asked(request)
@@ -143,7 +143,7 @@ def gpu(request: HttpRequest, uuid: str, period: Period) -> Answer:
     return wanted.echo() | rows.gpu_row(found, figures(total)) | {"rates": rates}
 
 
-@router.get("/gpus/{uuid}/series", response=schemas.Series, tags=["fleet"])
+@router.get("/gpus/{uuid}/series", operation_id="getGpuSeries", response=schemas.Series, tags=["fleet"])
 def gpu_series(
     request: HttpRequest,
     uuid: str,
@@ -158,23 +158,23 @@ def gpu_series(
     return HttpResponse(msgspec.json.encode(told), content_type="application/json; charset=utf-8")
 
 
-@router.get("/rates", response=schemas.RatePage, tags=["costs"])
-def rates(request: HttpRequest, paging: Paging) -> Answer:
+@router.get("/rates", operation_id="listRates", response=schemas.RatePage, tags=["costs"])
+def rates(request: HttpRequest, period: Period, paging: Paging) -> Answer:
     """Every rate there is or was: GPU models', nodes', pools' and single GPUs'. node_class and region narrow a model's."""
     wanted = asked(request)
     page, following = wanted.page(book.rates(), paging.limit)
     return {"rows": [rows.rate_row(rate) for rate in page], "next_cursor": following}
 
 
-@router.get("/mappings", response=schemas.MappingPage, tags=["costs"])
-def mappings(request: HttpRequest, paging: Paging) -> Answer:
+@router.get("/mappings", operation_id="listMappings", response=schemas.MappingPage, tags=["costs"])
+def mappings(request: HttpRequest, period: Period, paging: Paging) -> Answer:
     """Every mapping rule, in the order in which they are asked: the first that matches and names a team gives the team."""
     wanted = asked(request)
     page, following = wanted.page(list(enumerate(attribution.rules(), start=1)), paging.limit)
     return {"rows": [rows.mapping_row(place, rule) for place, rule in page], "next_cursor": following}
 
 
-@router.get("/incidents", response=schemas.IncidentPage, tags=["alerts"])
+@router.get("/incidents", operation_id="listIncidents", response=schemas.IncidentPage, tags=["alerts"])
 def incidents(request: HttpRequest, period: Period, paging: Paging) -> Answer:
     """Incidents that were open at some moment of the period."""
     wanted = asked(request)

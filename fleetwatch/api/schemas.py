@@ -7,12 +7,10 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import Field, create_model
 
+from fleetwatch.api.vocabulary import Confidence, Grouping, JobKind, Moment
 
-class Error(Schema):
-    """What went wrong, and the parameter that did it (null: none in particular)."""
-
-    error: str
-    field: str | None = None
+# for an operation that asks for one thing by a parameter
+MAY_BE_MISSING: dict[str, Any] = {"responses": {404: {}}}
 
 
 class States(Schema):
@@ -100,8 +98,8 @@ class Period(_Echo):  # type: ignore[misc]
 
 
 _PERIOD_QUERY: dict[str, Any] = {
-    "from": (str | None, None),
-    "to": (str | None, None),
+    "from": (Moment | None, None),
+    "to": (Moment | None, None),
     "range": (Literal["1h", "6h", "24h", "7d", "30d", "MTD", "last-month"] | None, None),
 }
 PeriodQuery: Any = create_model("PeriodQuery", __base__=Schema, **_PERIOD_QUERY)
@@ -126,7 +124,7 @@ class Page(Schema):
     """One page of a list. A cursor is the next_cursor of the page before; it keeps the period of page one."""
 
     limit: int = Field(100, ge=1, le=1000)
-    cursor: str = Field("", max_length=200)
+    cursor: str = Field("", max_length=200, json_schema_extra={"pattern": "^[A-Za-z0-9_-]*$"})
 
 
 class SpendingNow(Schema):
@@ -153,7 +151,7 @@ class WasteRow(Figures):
 class WastePage(Period):
     """Rows by wasted dollars. The rows of all pages sum to `totals`, dollars to the micro-dollar."""
 
-    group_by: str
+    group_by: Grouping
     totals: Figures
     rows: list[WasteRow]
     next_cursor: str | None
@@ -162,12 +160,12 @@ class WastePage(Period):
 class Cause(Schema):
     """Why the job wastes: the cause of most of its wasted time; "undetermined" where nothing was diagnosed.
 
-    `confidence` is low, medium, high or null. `evidence` has a sentence per sign of the rule, for one job alone.
+    `evidence` has a sentence per sign of the rule, for one job alone.
     """
 
     key: str
     title: str
-    confidence: str | None
+    confidence: Confidence | None
     evidence: list[str]
 
 
@@ -180,7 +178,7 @@ class JobRow(Figures):
     user: str
     account: str
     team: str | None
-    kind: str
+    kind: JobKind
     state: str
     submit_at: datetime | None
     start_at: datetime | None

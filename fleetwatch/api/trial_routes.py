@@ -1,6 +1,6 @@
 """What another policy would have said: two judgements of the past, compared; nothing is stored."""
 
-from typing import Any, Literal
+from typing import Any
 
 from django.http import HttpRequest
 from django.utils import timezone
@@ -9,6 +9,7 @@ from pydantic import Field
 
 from fleetwatch.api import schemas
 from fleetwatch.api.period import RequestError, asked
+from fleetwatch.api.vocabulary import State, Tier, TrialGrouping
 from fleetwatch.costs import trial
 from fleetwatch.costs.pricing import usd
 from fleetwatch.ledger.policy import Policy
@@ -17,7 +18,6 @@ from fleetwatch.ledger.trial import TrialError, bounds
 from fleetwatch.lib.intervals import HOUR_MS
 
 Answer = dict[str, Any]
-Grouping = Literal["state", "team", "job"]
 # of one request: some seconds of a worker; manage.py try_policy has no bound
 MAX_GPU_HOURS = 2_000
 MAX_S = 20
@@ -36,8 +36,8 @@ class TrialLine(Schema):
     """One group in one state and tier: as the policy in force judges it, as the tried one would."""
 
     group: str
-    state: str
-    tier: str
+    state: State
+    tier: Tier
     is_gpu_ms: int
     would_be_gpu_ms: int
     more_gpu_hours: float
@@ -49,12 +49,12 @@ class TrialLine(Schema):
 class Compared(schemas.Period):
     """Both sides sum to the same GPU time and dollars: what moves is the state."""
 
-    group_by: str
+    group_by: TrialGrouping
     rows: list[TrialLine]
 
 
-@router.post("/ledger/try-policy", response=Compared)
-def try_policy(request: HttpRequest, period: Query[schemas.PeriodQuery], tried: Trial, group_by: Grouping = "state") -> Answer:
+@router.post("/ledger/try-policy", operation_id="tryPolicy", response=Compared)
+def try_policy(request: HttpRequest, period: Query[schemas.PeriodQuery], tried: Trial, group_by: TrialGrouping = "state") -> Answer:
     """At most 2,000 GPU-hours of telemetry that is still kept, judged by both policies."""
     wanted = asked(request)
     in_force = current_policy()[1]

@@ -1,0 +1,71 @@
+"""The OpenAPI description: Ninja's, with the errors that each operation can answer."""
+
+from typing import Any
+
+from ninja import NinjaAPI
+from ninja.openapi.schema import OpenAPISchema
+
+Described = dict[str, Any]
+ERROR = {
+    "title": "Error",
+    "description": "What went wrong, and the parameter that did it (null: none in particular).",
+    "type": "object",
+    "properties": {"error": {"type": "string"}, "field": {"type": ["string", "null"]}},
+    "required": ["error", "field"],
+    "additionalProperties": False,
+}
+RETRY_AFTER = {"Retry-After": {"description": "seconds to wait", "schema": {"type": "integer", "minimum": 0}}}
+# the name among the components, and what it means
+ERRORS = {
+    400: ("BadRequest", "The request can't be read, or names a host that this hub does not answer to."),
+    401: ("Unauthorized", "An API token or a session is needed."),
+    403: ("Forbidden", "This token, user or session may not do that."),
+    404: ("NotFound", "There is no such thing."),
+    422: ("UnprocessableContent", "A parameter or the body is not as described; `field` names it."),
+    429: ("TooManyRequests", "Too many requests."),
+    500: ("InternalServerError", "Something broke on our side; it was logged."),
+    503: ("ServiceUnavailable", "The database does not answer in time."),
+}
+ANY = (400, 401, 422, 429, 500, 503)
+WAITS = (429, 503)
+
+
+class DescribedAPI(NinjaAPI):
+    """A NinjaAPI whose description names its errors."""
+
+    def get_openapi_schema(self, *arguments: Any, **options: Any) -> OpenAPISchema:
+        """OpenAPI 3.1, anew each time."""
+        described = super().get_openapi_schema(*arguments, **options)
+        described["components"]["schemas"]["Error"] = ERROR
+        described["components"]["responses"] = {ERRORS[status][0]: _response(status) for status in ERRORS}
+        for path, methods in described["paths"].items():
+            for method, operation in methods.items():
+                _name_errors(operation, method, path)
+                for parameter in operation["parameters"]:
+                    parameter["schema"] = _without_null(parameter["schema"])
+        return described
+
+
+def _name_errors(operation: Described, method: str, path: str) -> None:
+    """An operation that asks for one thing by a query parameter names its 404 itself."""
+    found = set(ANY) | {status for status in operation["responses"] if status in ERRORS}
+    if "{" in path:
+        found.add(404)
+    if method != "get":
+        found.add(403)
+    operation["responses"] |= {status: {"$ref": f"#/components/responses/{ERRORS[status][0]}"} for status in sorted(found)}
+
+
+def _response(status: int) -> Described:
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    described = {"description": ERRORS[status][1], "content": content}
+    return described | {"headers": RETRY_AFTER} if status in WAITS else described
+
+
+def _without_null(schema: Described) -> Described:
+    """A query string has no null: what may be left out is not required, and that says it."""
+    choices = [choice for choice in schema.get("anyOf", []) if choice != {"type": "null"}]
+    if len(choices) == len(schema.get("anyOf", [])):
+        return schema
+    rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
+    return rest | (choices[0] if len(choices) == 1 else {"anyOf": choices})

@@ -1,0 +1,38 @@
+"""The words that OpenAPI lists are those that the rooms below write."""
+
+from typing import get_args
+
+import pytest
+
+from fleetwatch.api import vocabulary
+from fleetwatch.budgets import models as budgets
+from fleetwatch.budgets import month_end
+from fleetwatch.budgets.history import METRICS
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.diagnosis.rules import CONFIDENCES
+from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.policy import STATES, TIERS
+from fleetwatch.reports import monthly, reconciling, services
+
+
+@pytest.mark.parametrize(
+    ("described", "written"),
+    [
+        (vocabulary.State, STATES),
+        (vocabulary.Tier, ("", *TIERS)),
+        (vocabulary.JobKind, Job.Kind.values),
+        (vocabulary.Confidence, [word for word in CONFIDENCES if word]),
+        (vocabulary.FindingConfidence, CONFIDENCES),
+        (vocabulary.FindingStatus, Finding.Status.values),
+        (vocabulary.SeriesKind, budgets.KINDS),
+        (vocabulary.AnomalyMetric, METRICS),
+        (vocabulary.Risk, month_end.RISKS),
+        (vocabulary.ReportKind, (services.WEEKLY_DIGEST, monthly.STATEMENT, monthly.FLEET)),
+        (
+            vocabulary.DifferenceKind,
+            (reconciling.MATCHED, reconciling.UNMATCHED, reconciling.UNBILLED, reconciling.COMMITTED, reconciling.BOOKED),
+        ),
+    ],
+)
+def test_the_described_words_are_the_written_ones(described, written):
+    assert set(get_args(described)) == set(written)
