@@ -17,10 +17,11 @@ from prometheus_client.registry import Collector
 from fleetwatch.api.readiness import WORKER, celery_queue_depth
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.pricing import usd
+from fleetwatch.diagnosis.queues import waiting
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.kinds import KINDS
-from fleetwatch.jobs.selectors import JobSource, job_sources
-from fleetwatch.lib.intervals import Interval, floor_hour
+from fleetwatch.jobs.selectors import JobSource, job_sources, pending_jobs, waits
+from fleetwatch.lib.intervals import Interval, floor_hour, to_ms
 from fleetwatch.notify.models import Delivery
 from fleetwatch.notify.services import WAITING
 from fleetwatch.operations.models import JobRun
@@ -32,6 +33,7 @@ DAY = timedelta(hours=24)
 SETTLED = timedelta(hours=1)
 FRESH_S, LATE_S = 120, 3600
 MAX_REASON = 100  # characters of a label
+MAX_PARTITIONS = 100  # as series: jobs' labels are what senders say
 
 
 def text(now: datetime) -> bytes:
@@ -52,6 +54,7 @@ class FleetCollector(Collector):
         yield from _spending(self.now)
         yield from _pipeline(self.now)
         yield from _schedulers(self.now)
+        yield from _waiting(self.now)
         yield from _runs(self.now)
 
 
@@ -128,6 +131,24 @@ def _schedulers(now: datetime) -> Iterable[GaugeMetricFamily]:
     for node_id, drain in sorted(telemetry.drains(names).items()):
         drained.add_metric([names[node_id], drain.reason[:MAX_REASON]], 1)
     return sources, drained
+
+
+def _waiting(now: datetime) -> Iterable[GaugeMetricFamily]:
+    """What jobs wait for, and how long those had waited that began in the last 24 hours."""
+    now_ms = to_ms(now)
+    partition = ["cluster", "partition"]
+    gpus = GaugeMetricFamily("fleetwatch_pending_gpus", "GPUs that a cluster's queue waits for, as agents tell it.", labels=["cluster"])
+    for queue in waiting(now_ms):
+        gpus.add_metric([queue.cluster], queue.gpus)
+    jobs = GaugeMetricFamily("fleetwatch_pending_jobs", "Jobs that wait, as accounting said last.", labels=partition)
+    for pending in pending_jobs(now_ms)[:MAX_PARTITIONS]:
+        jobs.add_metric([pending.cluster, pending.partition], pending.jobs)
+    began = GaugeMetricFamily("fleetwatch_day_started_jobs", "Jobs that began in the last 24 hours, of known submission.", labels=partition)
+    waited = GaugeMetricFamily("fleetwatch_day_job_wait_seconds", "How long they had waited, together.", labels=partition)
+    for wait in waits(to_ms(now - DAY), now_ms, limit=MAX_PARTITIONS):
+        began.add_metric([wait.cluster, wait.partition], wait.jobs)
+        waited.add_metric([wait.cluster, wait.partition], wait.wait_ms / 1000)
+    return gpus, jobs, began, waited
 
 
 def _kind(source: JobSource) -> str:

@@ -25,11 +25,13 @@ from fleetwatch.costs.totals import Group, Scope, nothing
 from fleetwatch.diagnosis import evidence
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.caused import Saving
+from fleetwatch.diagnosis.queues import waiting
 from fleetwatch.diagnosis.selectors import CAUSED_STATES, Primary
 from fleetwatch.inventory.models import GPU
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.models import Job
-from fleetwatch.jobs.selectors import job_sources
+from fleetwatch.jobs.selectors import job_sources, pending_jobs
+from fleetwatch.lib.intervals import to_ms
 from fleetwatch.telemetry import selectors as telemetry
 
 Answer = dict[str, Any]
@@ -73,7 +75,7 @@ def waste(request: HttpRequest, period: Period, where: Where, paging: Paging, gr
 
 @router.get("/jobs", operation_id="listJobs", response=schemas.JobPage, tags=["jobs"])
 def jobs(request: HttpRequest, period: Period, where: Where, paging: Paging) -> Answer:
-    """Jobs that held GPU time in the period, by wasted dollars."""
+    """Jobs that held GPU time in the period, by wasted dollars; `queues` is what jobs wait for at this moment, whatever the filter."""
     wanted = asked(request)
     scope = Scope(**where.dict(), is_allocated=True)
     page = costs.ranked(wanted.interval, "job", scope=scope, start=wanted.offset, size=paging.limit)
@@ -83,7 +85,9 @@ def jobs(request: HttpRequest, period: Period, where: Where, paging: Paging) -> 
     told = zip(page.groups, rows_of_ranked(page), strict=True)
     lines = [_job_row(found[group.key], shape, why) for group, shape in told if group.key in found]
     following = wanted.following(paging.limit, more=page.after.groups > 0)
-    return wanted.echo() | {"totals": figures(page.totals), "rows": lines, "next_cursor": following}
+    now_ms = to_ms(timezone.now())
+    queues = rows.queue_rows(waiting(now_ms), pending_jobs(now_ms))
+    return wanted.echo() | {"totals": figures(page.totals), "rows": lines, "queues": queues, "next_cursor": following}
 
 
 @router.get("/jobs/{path:key}", operation_id="getJob", response=schemas.JobDetail, tags=["jobs"])

@@ -9,12 +9,13 @@ from fleetwatch.costs.models import GPURate, MappingRule, Rate
 from fleetwatch.costs.pricing import usd
 from fleetwatch.diagnosis.caused import Saving
 from fleetwatch.diagnosis.causes import title
+from fleetwatch.diagnosis.queues import Queue
 from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.diagnosis.verdicts import UNDETERMINED
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Job
-from fleetwatch.jobs.selectors import JobSource
+from fleetwatch.jobs.selectors import JobSource, PendingJobs
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry.selectors import Drain
@@ -50,12 +51,49 @@ def job_row(job: Job, figures: Shape, cause: Shape, saving: Saving | None = None
         "submit_at": _at(job.submit_ms),
         "start_at": _at(job.start_ms),
         "end_at": _at(job.end_ms),
+        "wait_s": _wait_s(job),
+        "partition": _label(job, "partition"),
+        "qos": _label(job, "qos"),
         "restarts": job.restarts,
         "labels": job.labels,
         "gpu_hours": {state: gpu_hours(figures["states"][state]) for state in STATES},
         "primary_cause": cause,
         "savings_gpu_hours": None if saving is None else [gpu_hours(saving.low_ms), gpu_hours(saving.high_ms)],
         "savings_usd": None if saving is None else [float(usd(saving.low_usd)), float(usd(saving.high_usd))],
+    }
+
+
+def _wait_s(job: Job) -> float | None:
+    """How long the job waited for its start; None where that is not known, or it has not begun."""
+    if job.submit_ms is None or job.start_ms is None or job.start_ms < job.submit_ms:
+        return None
+    return (job.start_ms - job.submit_ms) / 1000
+
+
+def _label(job: Job, name: str) -> str | None:
+    return str(job.labels[name]) if name in job.labels else None
+
+
+def queue_rows(queues: Sequence[Queue], pending: Sequence[PendingJobs]) -> list[Shape]:
+    """What agents tell of clusters' whole queues, then what accounting told of partitions' jobs that wait."""
+    return [_queue_row(queue) for queue in queues] + [_pending_row(waiting) for waiting in pending]
+
+
+def _queue_row(queue: Queue) -> Shape:
+    unknown = {"partition": None, "pending_jobs": None, "oldest_submit_at": None}
+    known = {"cluster": queue.cluster, "pending_gpus": queue.gpus, "told_by": "agent", "told_at": from_ms(queue.told_ms)}
+    return unknown | known
+
+
+def _pending_row(pending: PendingJobs) -> Shape:
+    return {
+        "cluster": pending.cluster,
+        "partition": pending.partition,
+        "pending_gpus": pending.gpus,
+        "pending_jobs": pending.jobs,
+        "oldest_submit_at": from_ms(pending.since_ms),
+        "told_by": "accounting",
+        "told_at": None,
     }
 
 

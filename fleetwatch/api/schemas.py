@@ -183,6 +183,9 @@ class JobRow(Figures):
     submit_at: datetime | None
     start_at: datetime | None
     end_at: datetime | None
+    wait_s: float | None
+    partition: str | None
+    qos: str | None
     restarts: int
     labels: dict[str, Any]
     gpu_hours: States
@@ -191,11 +194,27 @@ class JobRow(Figures):
     savings_usd: list[float] | None
 
 
+class QueueRow(Schema):
+    """What waits in a cluster's whole queue, as an agent tells it (partition null), or in one of its partitions, as accounting told last.
+
+    `partition` is "" for jobs of which none is told; null figures are not known.
+    """
+
+    cluster: str
+    partition: str | None
+    pending_gpus: int | None
+    pending_jobs: int | None
+    oldest_submit_at: datetime | None
+    told_by: Literal["agent", "accounting"]
+    told_at: datetime | None
+
+
 class JobPage(Period):
-    """Jobs with GPU time in the period, by wasted dollars; `totals` is of all of them, on every page."""
+    """Jobs with GPU time in the period, by wasted dollars; `totals` is of all of them, on every page, `queues` of this moment."""
 
     totals: Figures
     rows: list[JobRow]
+    queues: list[QueueRow]
     next_cursor: str | None
 
 

@@ -79,7 +79,7 @@ def _replace_queues(hours: NodeHours, *, since: int, now_ms: int) -> set[str]:
 
     Judged are these hours and, from `since` on, those beside them: what waits across an hour's end is two cells in a row.
     """
-    cluster_of = _clusters(min(hour for _, hour in hours), max(hour for _, hour in hours) + HOUR_MS)
+    cluster_of = clusters(min(hour for _, hour in hours), max(hour for _, hour in hours) + HOUR_MS)
     wanted: dict[str, set[int]] = defaultdict(set)
     for node_id, hour in hours:
         beside = {one for one in (hour - HOUR_MS, hour + HOUR_MS) if one >= since}
@@ -103,7 +103,8 @@ def _forget_queues(nodes: Collection[int], hours: Collection[int]) -> set[str]:
     return clusters
 
 
-def _clusters(start_ms: int, end_ms: int) -> dict[int, str]:
+def clusters(start_ms: int, end_ms: int) -> dict[int, str]:
+    """Node id -> the cluster of the newest job that held one of its GPUs in that time, or shortly before."""
     with connection.cursor() as cursor:
         cursor.execute(_CLUSTERS, {"start_ms": start_ms - LOOKS_BACK // timedelta(milliseconds=1), "end_ms": end_ms})
         return dict(cursor.fetchall())

@@ -37,6 +37,14 @@ class Job(models.Model):
     labels = models.JSONField(default=dict)
     facts_order = models.JSONField(default=list, help_text="(end_ms, boot_start_ms, sequence) of the batch these facts come from")
 
+    class Meta:
+        indexes = [
+            # read by: selectors.waits, the jobs that began in a day
+            models.Index(fields=["start_ms"], name="jobs_by_start"),
+            # read by: selectors.pending_jobs
+            models.Index(fields=["submit_ms"], condition=models.Q(state="PENDING", start_ms=None), name="jobs_that_wait"),
+        ]
+
 
 class ChangedJob(models.Model):
     """A mark: a job is new, or names another owner than before. Appended with the job, deleted by id by who works out whose it is.

@@ -17,11 +17,15 @@ from fleetwatch.lib.sql import read_statement
 
 HOLDINGS = read_statement(Path(__file__).parent / "sql" / "holdings.sql")
 JOB_SOURCES = read_statement(Path(__file__).parent / "sql" / "job_sources.sql")
+PENDING_JOBS = read_statement(Path(__file__).parent / "sql" / "pending_jobs.sql")
+WAITS = read_statement(Path(__file__).parent / "sql" / "waits.sql")
 SOURCE_OUTAGES = read_statement(Path(__file__).parent / "sql" / "source_outages.sql")
 SOURCE_STATUS = read_statement(Path(__file__).parent / "sql" / "source_status.sql")
 
 # A source that is reported no longer while its node reports on was switched off, or is of a scheduler that went.
 FORGOTTEN_MS = 10 * 60_000
+# Accounting that is imported now and then tells of a job's end; who waits for longer was imported once.
+LONGEST_WAIT_MS = 14 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,27 @@ class SourceOutage:
     answered_ms: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class PendingJobs:
+    """Jobs that wait in a partition ("" = none is told); `gpus` is what they asked for, `since_ms` the first one's submission."""
+
+    cluster: str
+    partition: str
+    jobs: int
+    gpus: int
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long so many jobs of a partition ("" = none is told) had waited together before they began."""
+
+    cluster: str
+    partition: str
+    jobs: int
+    wait_ms: int
+
+
 def holdings(node_id: int, start_ms: int, end_ms: int) -> list[Holding]:
     """Who held the node's GPUs in [start_ms, end_ms), by GPU and job.
 
@@ -111,6 +136,20 @@ def source_outages(node_id: int, *, limit: int) -> list[SourceOutage]:
     with connection.cursor() as cursor:
         cursor.execute(SOURCE_OUTAGES, {"node_id": node_id, "count": limit})
         return [SourceOutage(*outage) for outage in cursor.fetchall()]
+
+
+def pending_jobs(now_ms: int) -> list[PendingJobs]:
+    """The jobs that wait, by cluster and partition, as far as accounting told of them in the last days."""
+    with connection.cursor() as cursor:
+        cursor.execute(PENDING_JOBS, {"since_ms": now_ms - LONGEST_WAIT_MS})
+        return [PendingJobs(*row) for row in cursor.fetchall()]
+
+
+def waits(start_ms: int, end_ms: int, *, limit: int) -> list[Waits]:
+    """How long the jobs had waited that began in [start_ms, end_ms), by cluster and partition, those with most jobs first."""
+    with connection.cursor() as cursor:
+        cursor.execute(WAITS, {"start_ms": start_ms, "end_ms": end_ms, "count": limit})
+        return [Waits(*row) for row in cursor.fetchall()]
 
 
 def held_by_node(job_ids: Iterable[int]) -> dict[int, list[Span]]:
