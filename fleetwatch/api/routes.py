@@ -30,6 +30,7 @@ from fleetwatch.diagnosis.selectors import CAUSED_STATES, Primary
 from fleetwatch.inventory.models import GPU
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.outcomes import with_outcomes
 from fleetwatch.jobs.selectors import job_sources, pending_jobs
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.telemetry import selectors as telemetry
@@ -80,7 +81,7 @@ def jobs(request: HttpRequest, period: Period, where: Where, paging: Paging) -> 
     scope = Scope(**where.dict(), is_allocated=True)
     page = costs.ranked(wanted.interval, "job", scope=scope, start=wanted.offset, size=paging.limit)
     named = Job.objects.select_related("team").filter(key__in=[group.key for group in page.groups])
-    found = {job.key: job for job in into_teams(named, before=wanted.interval.end)}
+    found = {job.key: job for job in with_outcomes(into_teams(named, before=wanted.interval.end))}
     why = diagnosis.primary_causes(wanted.interval, scope=scope, job_ids=[job.pk for job in found.values()])
     told = zip(page.groups, rows_of_ranked(page), strict=True)
     lines = [_job_row(found[group.key], shape, why) for group, shape in told if group.key in found]
@@ -97,7 +98,7 @@ def job(request: HttpRequest, key: str, period: Period) -> Answer:
     found = Job.objects.select_related("team").filter(key=_text(key)).first()
     if found is None:
         raise RequestError("there is no such job", field="key", status=404)
-    into_teams([found], before=wanted.interval.end)
+    with_outcomes(into_teams([found], before=wanted.interval.end))
     scope = Scope(job=found.key)
     groups = costs.totals_by(wanted.interval, "gpu", scope=scope)
     shapes = rows_of_figures([group.totals for group in groups])

@@ -15,7 +15,7 @@ from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.diagnosis.verdicts import UNDETERMINED
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.models import Job
-from fleetwatch.jobs.selectors import JobSource, PendingJobs
+from fleetwatch.jobs.selectors import JobSource, PendingJobs, wait_ms
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry.selectors import Drain
@@ -37,6 +37,7 @@ def cause_of(primary: Primary | None, evidence: Sequence[str] = ()) -> Shape:
 
 def job_row(job: Job, figures: Shape, cause: Shape, saving: Saving | None = None) -> Shape:
     """`saving` is what all its findings could save in the period; None = nothing was diagnosed."""
+    wait = wait_ms(job)
     return figures | {
         "key": job.key,
         "name": job.name,
@@ -51,7 +52,7 @@ def job_row(job: Job, figures: Shape, cause: Shape, saving: Saving | None = None
         "submit_at": _at(job.submit_ms),
         "start_at": _at(job.start_ms),
         "end_at": _at(job.end_ms),
-        "wait_s": _wait_s(job),
+        "wait_s": None if wait is None else wait / 1000,
         "partition": _label(job, "partition"),
         "qos": _label(job, "qos"),
         "restarts": job.restarts,
@@ -61,13 +62,6 @@ def job_row(job: Job, figures: Shape, cause: Shape, saving: Saving | None = None
         "savings_gpu_hours": None if saving is None else [gpu_hours(saving.low_ms), gpu_hours(saving.high_ms)],
         "savings_usd": None if saving is None else [float(usd(saving.low_usd)), float(usd(saving.high_usd))],
     }
-
-
-def _wait_s(job: Job) -> float | None:
-    """How long the job waited for its start; None where that is not known, or it has not begun."""
-    if job.submit_ms is None or job.start_ms is None or job.start_ms < job.submit_ms:
-        return None
-    return (job.start_ms - job.submit_ms) / 1000
 
 
 def _label(job: Job, name: str) -> str | None:

@@ -18,6 +18,7 @@ from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES, Detector, Found, Sign
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
+from fleetwatch.jobs.outcomes import ENDED
 from fleetwatch.ledger import cell_states
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 
@@ -238,7 +239,8 @@ def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[
 
 def place_of(job: Job) -> advice.Place:
     """Who holds or held GPUs, as far as the job's row says."""
-    return advice.Place(job.scheduler, job.external_id, job.name, is_over=job.end_ms is not None, is_service=job.kind == "service")
+    is_over = job.end_ms is not None or job.state == ENDED
+    return advice.Place(job.scheduler, job.external_id, job.name, is_over=is_over, is_service=job.kind == "service")
 
 
 def facts_of(job: Job, gpu: GPU | None, *, gpus: int, affected_gpus: int) -> advice.Facts:

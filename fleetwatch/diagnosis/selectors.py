@@ -29,6 +29,7 @@ from fleetwatch.diagnosis.store import UNFIT
 from fleetwatch.diagnosis.subjects import OF_NODES
 from fleetwatch.diagnosis.verdicts import NUMBER, UNDETERMINED
 from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.outcomes import with_outcomes
 from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import one_view, read_statement
@@ -120,7 +121,7 @@ def with_jobs(lines: Iterable[Line], *, before: datetime) -> list[Line]:
     jobs = Job.objects.select_related("team").in_bulk({line.finding.job_id for line in known})
     # one whose job was deleted since is on no page
     told = [line for line in known if line.finding.job_id in jobs]
-    into_teams(jobs.values(), before=before)
+    with_outcomes(into_teams(jobs.values(), before=before))
     people = User.objects.in_bulk({line.finding.assignee_id for line in told if line.finding.assignee_id})
     gpus = _gpus(told)
     for line in told:

@@ -165,6 +165,13 @@ def job(key: str) -> Job | None:
     return Job.objects.select_related("team").filter(key=key).first()
 
 
+def wait_ms(job: Job) -> int | None:
+    """How long the job waited for its start; None where that is not known, or it has not begun."""
+    if job.submit_ms is None or job.start_ms is None or job.start_ms < job.submit_ms:
+        return None
+    return job.start_ms - job.submit_ms
+
+
 def allocations(job: Job) -> list[Allocation]:
     """The job's allocations, with their GPUs and nodes, by node and index."""
     return list(job.allocations.select_related("gpu__node", "gpu__model").order_by("gpu__node__name", "gpu__index", "gpu_id"))

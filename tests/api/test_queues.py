@@ -113,3 +113,14 @@ def test_metrics_tell_how_long_the_jobs_of_a_day_had_waited(api):
 
     assert found[_key("fleetwatch_day_started_jobs", "della", "gpu")] == 2
     assert found[_key("fleetwatch_day_job_wait_seconds", "della", "gpu")] == 90
+
+
+def test_a_job_that_its_scheduler_names_no_longer_is_ended(api):
+    began = T0 - 30 * MINUTE
+    known = {"jobs": [job("slurm/della/1", state="RUNNING", start_ms=began)]}
+    holds = {"allocations": [{"gpu": 0, "job": 0, "source": "slurm", "start_ms": began}]}
+    report(0, sequence=1, start_ms=began, **known, **holds)
+    running = api.get("/api/v1/jobs/slurm/della/1").json()["state"]
+    report(8)
+
+    assert (running, api.get("/api/v1/jobs/slurm/della/1").json()["state"]) == ("RUNNING", "ENDED")

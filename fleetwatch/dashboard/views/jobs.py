@@ -24,6 +24,8 @@ from fleetwatch.diagnosis.causes import BY_CODE, of_kind, title
 from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.jobs.models import Allocation, Job
+from fleetwatch.jobs.outcomes import with_outcomes
+from fleetwatch.jobs.selectors import wait_ms
 
 PAGE_SIZE = 50
 
@@ -51,6 +53,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
     among = selectors.named_jobs(text) if text else None
     page = costs.ranked(period.interval, "job", scope=scope, sort=sort, start=place or 0, size=PAGE_SIZE, among=among)
     rows = selectors.jobs_by_key((group.key for group in page.groups), before=period.interval.end)
+    with_outcomes(rows.values())
     why = diagnosis.causes_of([job.pk for job in rows.values()], period.interval)
     context = {
         "lines": [_line(group, rows.get(group.key), why) for group in page.groups],
@@ -66,7 +69,7 @@ def jobs(request: HttpRequest) -> HttpResponse:
 def job(request: HttpRequest, key: str) -> HttpResponse:
     found = get_object_or_404(Job.objects.select_related("team"), key=key)
     period = read_period(request, whole=selectors.held_interval(found))
-    into_teams([found], before=period.interval.end)
+    with_outcomes(into_teams([found], before=period.interval.end))
     scope = Scope(job=found.key)
     gpus = selectors.job_gpus(found)
     told = costs.breakdown(period.interval, "gpu", scope=scope)
@@ -83,6 +86,7 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
         "gpus": sorted(lines, key=lambda line: -line.totals.wasted_ms),
         "energy": energy(period.interval, scope=scope),
         "job_parameter": quote(found.key, safe=""),
+        "wait_ms": wait_ms(found),
         "sources": sorted(set(Allocation.objects.filter(job=found).values_list("source", flat=True))),
     }
     return render(request, "dashboard/job.html", period.context("jobs", **context))

@@ -1,0 +1,35 @@
+"""How jobs went, as far as it is known: a job whose end nobody told is not said to run for ever."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from django.db import connection
+
+from fleetwatch.jobs.kinds import ENDED_WITH_THE_JOB
+from fleetwatch.jobs.models import Job
+from fleetwatch.lib.sql import read_statement
+
+LEFT_JOBS = read_statement(Path(__file__).parent / "sql" / "left_jobs.sql")
+RUNNING = "RUNNING"
+ENDED = "ENDED"  # no scheduler's word: it is over, and how it ended was not told
+# As long as an agent may take to ask its scheduler about a job that it lost sight of.
+LAG_MS = 10 * 60_000
+
+
+def with_outcomes(jobs: Iterable[Job]) -> list[Job]:
+    """The jobs; those that are told to run, and whose scheduler answered long after their holds without naming them, are ENDED.
+
+    Nothing is written: when it is named again, as a requeued one is, it runs.
+    """
+    known = list(jobs)
+    running = [job for job in known if job.state == RUNNING and job.end_ms is None]
+    if not running:
+        return known
+    job_ids = [job.pk for job in running]
+    with connection.cursor() as cursor:
+        cursor.execute(LEFT_JOBS, {"job_ids": job_ids, "lag_ms": LAG_MS, "schedulers": list(ENDED_WITH_THE_JOB)})
+        left = {job_id for (job_id,) in cursor.fetchall()}
+    for job in running:
+        if job.pk in left:
+            job.state = ENDED
+    return known
