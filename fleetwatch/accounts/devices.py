@@ -16,7 +16,8 @@ MAX_AGE_S = 90 * 86_400
 def device_of(request: HttpRequest, name: str) -> str | None:
     """The browser's own id, where `name` logged in with it in the last 90 days; else None."""
     try:
-        known, device = signing.loads(request.COOKIES.get(COOKIE, ""), salt=COOKIE, max_age=MAX_AGE_S)
+        # by today's key alone: an older one may have become known, and each forged id would have tries of its own
+        known, device = signing.loads(request.COOKIES.get(COOKIE, ""), salt=COOKIE, max_age=MAX_AGE_S, fallback_keys=[])
     except (signing.BadSignature, TypeError, ValueError):
         return None
     return str(device) if known == name else None

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import redis
 from django.conf import settings as django_settings
+from django.core import signing
 from django.core.cache import cache
 from django.test import Client
 
@@ -129,10 +130,26 @@ def test_a_known_browser_counts_its_own_guesses_and_is_known_for_its_name_alone(
 @pytest.mark.usefixtures("admin")
 @pytest.mark.parametrize("cookie", ["", "forged", "WyJhZG1pbiIsIngiXQ:1vMOKt:forged"])
 def test_a_forged_cookie_is_no_known_browser(cookie):
+    for number in range(5):
+        log_in("127.0.0.1", f"wrong {number}")
     browser = Client()
     browser.cookies["fleetwatch_device"] = cookie
 
-    assert [log_in("127.0.0.1", f"wrong {number}", client=browser).status_code for number in range(7)] == [200] * 5 + [429] * 2
+    assert log_in("127.0.0.1", RIGHT, client=browser).status_code == 429
+
+
+@pytest.mark.usefixtures("admin")
+@pytest.mark.parametrize(("is_older", "status"), [(True, 429), (False, 302)])
+def test_a_cookie_that_an_older_key_signed_is_no_known_browser(is_older, status, settings):
+    old, settings.SECRET_KEY = settings.SECRET_KEY, "the key of tomorrow, 32 characters long"
+    settings.SECRET_KEY_FALLBACKS = [old]
+    for number in range(5):
+        log_in("127.0.0.1", f"wrong {number}")
+    browser = Client()
+    key = old if is_older else settings.SECRET_KEY
+    browser.cookies["fleetwatch_device"] = signing.dumps(["admin", "id"], key=key, salt="fleetwatch_device")
+
+    assert log_in("127.0.0.1", RIGHT, client=browser).status_code == status
 
 
 @pytest.mark.parametrize(

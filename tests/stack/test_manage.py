@@ -53,6 +53,7 @@ SERVERS = {
             "postgresql://fleetwatch:change-this-database-password@postgres:5432/fleetwatch",
             "POSTGRES_PASSWORD (in DATABASE_URL): this is a published example",
         ),
+        ("FLEETWATCH_ADMIN_PASSWORD", "change-this-password", "FLEETWATCH_ADMIN_PASSWORD: this is a published example"),
         ("REDIS_URL", "redis://:change-this-redis-password@redis:6379/0", "REDIS_PASSWORD (in REDIS_URL): this is a published example"),
         ("DATABASE_URL", "postgresql://[bad/fleetwatch", "DATABASE_URL: Invalid IPv6 URL"),
     ],

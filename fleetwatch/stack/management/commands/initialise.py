@@ -39,6 +39,7 @@ class Command(HubCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         # Django asks for its key when it first signs something: here a hub without one ends before it serves anybody
         env.check_secret_key(settings.SECRET_KEY)
+        env.refuse_published("FLEETWATCH_ADMIN_PASSWORD", env.text("FLEETWATCH_ADMIN_PASSWORD"))
         call_command("migrate", interactive=False, verbosity=0)
         self.stdout.write("schema is current")
         self._collect_static()
