@@ -102,10 +102,23 @@ _database_url = env.text("DATABASE_URL") or (_runtime.database_url if _runtime e
 NO_DATABASE = "/nowhere-is-a-database"
 DATABASES = {"default": env.database(_database_url or f"postgresql://fleetwatch@/fleetwatch?host={NO_DATABASE}")}
 DATABASES["default"]["CONN_MAX_AGE"] = 0
-_pool = env.integer("FLEETWATCH_DB_POOL", 8, low=0, high=100)
+# A server that can't be reached, or does not answer any more, is noticed within seconds (on TCP; the web process asks besides).
+DATABASES["default"]["OPTIONS"] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,  # ms
+    **DATABASES["default"]["OPTIONS"],
+}
+# Of the web process: what no page and no form takes. Background work and migrations have no such limit.
+_statement_s = env.integer("FLEETWATCH_DB_STATEMENT_S", 0, low=0, high=3600)
+if _statement_s:
+    DATABASES["default"]["OPTIONS"] |= {"options": f"-c statement_timeout={_statement_s}s -c lock_timeout=5s"}
+_pool = env.integer("FLEETWATCH_DB_POOL", 12, low=0, high=100)
 if _pool:
-    # after 10 s without a connection a request answers 503 and a task fails: neither hangs
-    DATABASES["default"]["OPTIONS"] |= {"pool": {"min_size": 1, "max_size": _pool, "timeout": 10}}
+    # after 5 s without a connection a request answers 503 and a task fails: neither hangs
+    DATABASES["default"]["OPTIONS"] |= {"pool": {"min_size": 1, "max_size": _pool, "timeout": 5}}
 
 REDIS_URL = env.text("REDIS_URL") or (_runtime.redis_url if _runtime else "")
 CACHES = {

@@ -8,3 +8,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("fleetwatch.api.urls")),
     path("", include("fleetwatch.dashboard.urls")),
 ]
+
+handler500 = "fleetwatch.dashboard.errors.server_error"

@@ -95,6 +95,11 @@ class Front:
         self._storing: set[int] = set()  # ids of the nodes of which a batch is being read or stored
         self.database = DatabaseWatch(ask_database, on_lost=self._on_database_lost)
 
+    @property
+    def is_storing(self) -> bool:
+        """Whether a batch is being read or stored."""
+        return bool(self._storing)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send, dict(scope["headers"]))
         try:

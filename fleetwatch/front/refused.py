@@ -4,16 +4,23 @@ from dataclasses import dataclass
 
 from django.db import DatabaseError, InterfaceError
 from django.http import HttpResponse, JsonResponse
-from django.template.loader import render_to_string
 
+from fleetwatch.dashboard.errors import not_now
 from fleetwatch.front.bodies import SlowBodyError
 from fleetwatch.front.lanes import BusyError
 from fleetwatch.ingest import refusals
 from fleetwatch.ingest.body import TooLargeError
 from fleetwatch.ingest.tokens import UnknownTokenError
+from fleetwatch.lib.trouble import UNKNOWN
 
-JSON_PATHS = ("/api/", "/metrics")
 READY = "/readyz"
+# What Django's middlewares say on each page of theirs.
+SAFE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
 
 
 class NodeBusyError(Exception):
@@ -26,19 +33,19 @@ class DatabaseAwayError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What is answered; `retry_after_s` None: it will not go better later."""
+    """What is answered, and when it may go better."""
 
     status: int
     text: str
-    retry_after_s: int | None = None
+    retry_after_s: int
 
 
 # What the front itself finds out; the rest is told as the door tells it (ingest/refusals.py).
 REFUSALS: dict[type[Exception], Refusal] = {
-    SlowBodyError: Refusal(408, "the request came too slowly"),
+    SlowBodyError: Refusal(408, "the request came too slowly", 10),
     NodeBusyError: Refusal(503, "another batch of this node is being stored", 2),
-    BusyError: Refusal(429, "too many are waiting: come again in a moment", 5),
-    DatabaseAwayError: Refusal(503, "the database is not available", 10),
+    BusyError: Refusal(429, "too many are waiting", 5),
+    DatabaseAwayError: Refusal(503, UNKNOWN, 10),
 }
 REFUSED: tuple[type[Exception], ...] = (*REFUSALS, UnknownTokenError, TooLargeError, DatabaseError, InterfaceError)
 
@@ -46,18 +53,13 @@ REFUSED: tuple[type[Exception], ...] = (*REFUSALS, UnknownTokenError, TooLargeEr
 def response(error: Exception, *, path: str) -> HttpResponse:
     """The answer to a request that was not let through."""
     refusal = REFUSALS.get(type(error))
-    if refusal is None:
-        return refusals.refusal(error)
-    answer = _body(refusal, path)
-    if refusal.retry_after_s is not None:
-        answer["Retry-After"] = str(refusal.retry_after_s)
-    answer["Cache-Control"] = "no-store"
+    answer = refusals.refusal(error) if refusal is None else _refused(refusal, path)
+    for name, value in SAFE_HEADERS.items():
+        answer[name] = value
     return answer
 
 
-def _body(refusal: Refusal, path: str) -> HttpResponse:
+def _refused(refusal: Refusal, path: str) -> HttpResponse:
     if path == READY:
-        return JsonResponse({"ready": False, "missing": ["database"], "reason": refusal.text}, status=refusal.status)
-    if path.startswith(JSON_PATHS):
-        return JsonResponse({"error": refusal.text, "field": ""}, status=refusal.status)
-    return HttpResponse(render_to_string("refused.html", {"refusal": refusal}), status=refusal.status)
+        return JsonResponse({"ready": False, "missing": ["database", "worker"], "reason": refusal.text}, status=503)
+    return not_now(refusal.text, path=path, status=refusal.status, retry_after_s=refusal.retry_after_s)

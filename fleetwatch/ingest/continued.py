@@ -14,16 +14,20 @@ from django.db import Error, transaction
 
 from agent.wire import Batch
 from fleetwatch.ingest import tokens
-from fleetwatch.ingest.services import is_out_of_time, store_reports, touch_holds, touch_jobs_of_new_kind
+from fleetwatch.ingest.services import STATEMENT_MS, is_out_of_time, store_reports, touch_holds, touch_jobs_of_new_kind
 from fleetwatch.ingest.steady import Facts, Memory
 from fleetwatch.inventory import steady as inventory
 from fleetwatch.inventory.steady import Continued, Lived, UnsteadyError
 from fleetwatch.jobs import services as jobs
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.spans import Span, clip, difference
+from fleetwatch.lib.sql import limit_waits
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry import services as telemetry
 from fleetwatch.telemetry.services import Appended
+
+# One node whose row somebody holds must not hold a group up: without a group its batches go the long way, and wait there.
+LOCK_MS = 200
 
 
 @dataclass(slots=True)
@@ -127,6 +131,7 @@ def _stored(group: list[Arrived]) -> set[int]:
 @transaction.atomic
 def _store(group: Sequence[Arrived]) -> set[int]:
     """The node ids of the batches after which no process is stored of their GPUs."""
+    limit_waits(lock_ms=LOCK_MS, statement_ms=STATEMENT_MS)
     lived = inventory.extend([_continued(one) for one in group])
     touched = {one.node_id: _touched(one, lived[one.node_id]) for one in group}
     _require(telemetry.append_new([_appended(one) for one in group], touched), group)

@@ -155,5 +155,5 @@ def _stored(group: Sequence[Arrived]) -> list[bool]:
     except Error:
         return [False] * len(group)  # the long way says what is wrong
     finally:
-        if not connection.in_atomic_block:
-            connection.close()  # back to the pool
+        if connection.errors_occurred and not connection.in_atomic_block:
+            connection.close()  # else it is kept: the groups' thread has one of its own

@@ -12,8 +12,12 @@ from fleetwatch.ingest import pressure
 from fleetwatch.ingest.body import TooLargeError
 from fleetwatch.ingest.services import WrongNodeError
 from fleetwatch.ingest.tokens import NodeEnrolledError, UnknownTokenError
+from fleetwatch.lib.trouble import database_trouble
 
 RETRY_AFTER_S = {429: pressure.RETRY_AFTER_S, 503: 10}
+
+# Told by what is wrong (lib/trouble.py).
+DATABASE_ERRORS = (OperationalError, InterfaceError)
 
 # Error -> status, the text where the error's own is not for senders, the field at fault.
 REFUSALS: tuple[tuple[type[Exception], int, str, str], ...] = (
@@ -26,8 +30,7 @@ REFUSALS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (TooLargeError, 413, "", ""),
     (pressure.OverloadedError, 429, "", ""),
     # the database is away, restarting, or undid one of two deadlocked transactions: the sender keeps the batch
-    (OperationalError, 503, "the database is not available", ""),
-    (InterfaceError, 503, "the database is not available", ""),
+    *((kind, 503, "", "") for kind in DATABASE_ERRORS),
 )
 REFUSED = tuple(kind for kind, *_ in REFUSALS)
 
@@ -53,6 +56,8 @@ def refusal(error: Exception) -> JsonResponse:
     """The answer to a request that ended in one of REFUSED."""
     status, text, field = next((status, text, field) for kind, status, text, field in REFUSALS if isinstance(error, kind))
     field = error.field if isinstance(error, WireError) else field
+    if isinstance(error, DATABASE_ERRORS):
+        text = database_trouble(error)
     response = JsonResponse({"error": text or str(error), "field": field}, status=status)
     if status == 401:
         response["WWW-Authenticate"] = 'Bearer realm="fleetwatch"'

@@ -16,10 +16,14 @@ from fleetwatch.jobs import services as jobs
 from fleetwatch.jobs.selectors import held_by_node
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span, clip
+from fleetwatch.lib.sql import limit_waits
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry import services as telemetry
 
 FUTURE_MS = 5 * 60_000  # docs/ledger.md: later than this after receipt, and nothing in the batch can be believed
+# A node's row is held while its batch is stored. Who waits for it holds a thread and a connection: better that it comes again.
+LOCK_MS = 1_000
+STATEMENT_MS = 10_000
 EARLIEST_MS = 1_420_070_400_000  # 2015-01-01: a clock before it was never set, and capacity would begin there
 
 log = structlog.get_logger(__name__)
@@ -38,12 +42,23 @@ class Stored:
 
 
 @transaction.atomic
+def store_promptly(node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None, received_at: datetime) -> Stored:
+    """As store_batch; raises OperationalError where it had to wait longer than a second for others, or a statement takes ten."""
+    limit_waits(lock_ms=LOCK_MS, statement_ms=STATEMENT_MS)
+    return _store(node, batch, payload, sent_ms=sent_ms, received_at=received_at)
+
+
+@transaction.atomic
 def store_batch(node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None = None, received_at: datetime) -> Stored:
     """What was stored of the batch; `payload` is its JSON as gzip, `sent_ms` the agent's clock when it sent it.
 
     A batch that was stored before, under the same (node, boot_id, sequence), changes nothing.
     Raises WrongNodeError, WireError.
     """
+    return _store(node, batch, payload, sent_ms=sent_ms, received_at=received_at)
+
+
+def _store(node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None, received_at: datetime) -> Stored:
     if batch.node != node.name:
         raise WrongNodeError(f"this token speaks for {node.name}, not for {batch.node}")
     node = inventory.lock_node(node.pk, batch)

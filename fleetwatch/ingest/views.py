@@ -31,7 +31,7 @@ def batches(request: HttpRequest) -> JsonResponse:
     packed = requests.read_body(request)
     expanded = body.expand(packed, encoding)
     batch = wire.parse(requests.decode_json(expanded))
-    stored = services.store_batch(token.node, batch, body.as_gzip(packed, encoding), sent_ms=sent_ms, received_at=received_at)
+    stored = services.store_promptly(token.node, batch, body.as_gzip(packed, encoding), sent_ms=sent_ms, received_at=received_at)
     if not stored.duplicate:
         request.META[LESSON] = Lesson(token.pk, token.last_used_at or received_at, token.node_id, batch, expanded)
     received.count(batches=1, windows=stored.stored, duplicates=stored.duplicate, long_way=1)

@@ -74,6 +74,17 @@ def _taken_back(look: Callable[[], Told]) -> Told:
     return told
 
 
+def limit_waits(*, lock_ms: int, statement_ms: int) -> None:
+    """Until the transaction ends no statement waits longer for a row, or takes longer: it raises OperationalError.
+
+    Needs a transaction.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true)", [f"{lock_ms}ms", f"{statement_ms}ms"]
+        )
+
+
 def wait_for_lock(name: str) -> None:
     """Holds the lock `name` until the transaction ends; waits for whoever holds it. Needs a transaction."""
     with connection.cursor() as cursor:

@@ -24,6 +24,10 @@ POSTGRES_SETTINGS = (
 )
 
 
+# Of the web process (settings.py); as in deploy/web.sh.
+STATEMENT_S = "30"
+
+
 @dataclass(frozen=True, slots=True)
 class Listen:
     """Where the web server listens."""
@@ -68,7 +72,7 @@ def web(env: Mapping[str, str], listen: Listen) -> Spec:
     """The web server (fleetwatch/front)."""
     command = (sys.executable, "-m", "fleetwatch.front", "--host", listen.host, "--port", str(listen.port),
                "--workers", env.get("FLEETWATCH_WEB_WORKERS", "1"))  # fmt: skip
-    return Spec("web", command, env, folder=ROOT)
+    return Spec("web", command, {"FLEETWATCH_DB_STATEMENT_S": STATEMENT_S, **env}, folder=ROOT)
 
 
 def worker(env: Mapping[str, str]) -> Spec:

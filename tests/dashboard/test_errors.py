@@ -1,0 +1,54 @@
+"""What people and scripts see when the database says no: that it is the database, and when to come again."""
+
+import pytest
+from django.db import OperationalError, connection
+from django.test import Client
+from psycopg import errors
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("plain_static_files")]
+
+
+def refusing(cause):
+    """Each statement fails as that error of Postgres does."""
+
+    def refuse(execute, sql, params, many, context):
+        raise OperationalError("it says no") from cause
+
+    return connection.execute_wrapper(refuse)
+
+
+@pytest.mark.parametrize(
+    ("cause", "text"),
+    [
+        (errors.DiskFull(), "The disk of the database is full"),
+        (errors.QueryCanceled(), "The database took too long"),
+        (errors.LockNotAvailable(), "Others write the same rows"),
+        (None, "The database is not available"),
+    ],
+)
+def test_a_page_says_what_is_wrong_with_the_database(admin_client, cause, text):
+    admin_client.raise_request_exception = False
+    with refusing(cause):
+        answer = admin_client.get("/status")
+
+    assert (answer.status_code, answer["Retry-After"]) == (503, "10")
+    assert text in answer.content.decode()
+
+
+def test_the_api_says_it_in_json():
+    client = Client(raise_request_exception=False)
+    with refusing(errors.DiskFull()):
+        answer = client.get("/api/v1/nodes", headers={"authorization": "Bearer fw_any"})
+
+    assert answer.status_code == 503
+    assert answer.json() == {"error": "the disk of the database is full", "field": None}
+
+
+def test_what_breaks_otherwise_stays_an_error(admin_client, monkeypatch):
+    admin_client.raise_request_exception = False
+    monkeypatch.setattr("fleetwatch.dashboard.views.status.latest_runs", lambda: 1 // 0)
+
+    answer = admin_client.get("/status")
+
+    assert answer.status_code == 500
+    assert "Something broke on our side" in answer.content.decode()

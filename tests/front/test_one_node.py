@@ -1,0 +1,116 @@
+"""One node can't take the house: whoever waits for its rows waits a second, and people have connections of their own."""
+
+import threading
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from django.utils import timezone
+
+from fleetwatch.front.database import conninfo
+from fleetwatch.ingest.tokens import create_agent_token
+from fleetwatch.telemetry.models import Batch
+from tests.front.serving import Answer, Server, batch_head, many, minute_ago
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("plain_static_files")]
+
+
+@pytest.fixture
+def server():
+    with Server() as running:
+        yield running
+
+
+@contextmanager
+def rows_held(*names):
+    """Somebody else's transaction holds the nodes' rows, as a batch of 16 s does."""
+    with psycopg.connect(conninfo()) as other:
+        other.execute("SELECT 1 FROM inventory_node WHERE name = ANY(%s) FOR UPDATE", [list(names)])
+        yield
+        other.rollback()
+
+
+def sent_together(*calls):
+    """What the calls give, made at the same time."""
+    given = [None] * len(calls)
+
+    def run(place, call):
+        given[place] = call()
+
+    threads = [threading.Thread(target=run, args=each) for each in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    return given
+
+
+def test_a_batch_whose_node_is_held_is_told_to_come_again(server):
+    bearer = create_agent_token("n1", timezone.now())
+    with rows_held("n1"):
+        answer = server.post_batch(minute_ago("n1"), bearer=bearer)
+
+    assert (answer.status, answer.json()["error"]) == (503, "others write the same rows")
+    assert answer.headers["retry-after"] == "10"
+    assert not Batch.objects.exists()
+    assert server.post_batch(minute_ago("n1"), bearer=bearer).status == 200
+
+
+def test_a_node_that_is_held_does_not_hold_up_those_in_its_group(server):
+    bearers = {name: create_agent_token(name, timezone.now()) for name in ("held", "free")}
+    for name, bearer in bearers.items():
+        assert server.post_batch(minute_ago(name), bearer=bearer).status == 200
+
+    with rows_held("held"):
+        held, free = sent_together(
+            *[
+                lambda name=name, bearer=bearer: server.post_batch(minute_ago(name, sequence=2), bearer=bearer)
+                for name, bearer in bearers.items()
+            ]
+        )
+
+    assert (held.status, free.status) == (503, 200)
+
+
+def test_while_more_nodes_are_held_than_agents_have_threads_pages_answer(server):
+    names = [f"held-{number}" for number in range(8)]
+    bearers = {name: create_agent_token(name, timezone.now()) for name in names}
+    with rows_held(*names):
+        stuck = [
+            threading.Thread(target=server.post_batch, args=(minute_ago(name),), kwargs={"bearer": bearer})
+            for name, bearer in bearers.items()
+        ]
+        for thread in stuck:
+            thread.start()
+        pages = [server.get("/accounts/login/").status for _ in range(5)]
+        for thread in stuck:
+            thread.join(30)
+
+    assert pages == [200] * 5
+
+
+def test_of_one_node_one_batch_at_a_time_is_taken(server):
+    bearer = create_agent_token("n1", timezone.now())
+    with many(2, server.connect) as peers:
+        peers[0].sendall(batch_head(bearer=bearer, length=1000))
+        server.wait_until(lambda: server.front.is_storing)
+        second = server.post_batch(minute_ago("n1"), bearer=bearer)
+        peers[0].sendall(b"x" * 1000)
+        first = Answer.of(peers[0])
+
+    assert (second.status, second.headers["retry-after"]) == (503, "2")
+    assert first.status == 422
+    assert server.post_batch(minute_ago("n1"), bearer=bearer).status == 200
+
+
+def test_beyond_what_can_wait_for_a_group_agents_are_told_and_people_are_not(server, monkeypatch):
+    from fleetwatch.front import application
+
+    monkeypatch.setattr(application, "MAX_WAITING_BATCHES", 0)
+    bearer = create_agent_token("n1", timezone.now())
+
+    answer = server.post_batch(minute_ago("n1"), bearer=bearer)
+
+    assert (answer.status, answer.headers["retry-after"]) == (429, "5")
+    assert set(answer.json()) == {"error", "field"}
+    assert server.get("/accounts/login/").status == 200
