@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import Min
 from django.db.models.functions import Least
 
-from fleetwatch.inventory.models import GPU
+from fleetwatch.inventory.models import GPU, Stay
 from fleetwatch.ledger.models import Entry, NodeDay, Posted, Run
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.lib.sql import read_statement
@@ -40,7 +41,11 @@ def take_for_granted(posted_day: Interval, days: int) -> None:
     """The GPUs were capacity in so many days before the posted one, and posting has nothing to say of it any more."""
     start_ms = to_ms(posted_day.start - days * DAY)
     GPU.objects.filter(first_ms__isnull=False).update(first_ms=Least("first_ms", start_ms))
-    Posted.objects.update(start_ms=Least("start_ms", start_ms))
+    for gpu_id, first_ms in Stay.objects.values_list("gpu_id").annotate(Min("first_ms")):
+        Stay.objects.filter(gpu_id=gpu_id, first_ms=first_ms).update(first_ms=min(first_ms, start_ms))
+    for row in Posted.objects.all():
+        row.spans[0][0] = min(row.spans[0][0], start_ms)
+        row.save(update_fields=["spans"])
 
 
 @contextmanager

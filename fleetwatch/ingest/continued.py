@@ -47,7 +47,7 @@ class Known:
     digest: bytes
     gpu_ids: tuple[int, ...]  # by position in the batches
     living: frozenset[int]  # positions of the GPUs that are no parent of another: windows are expected of each
-    first_ms: int  # where the capacity of the first of them begins
+    first_ms: int  # where the stay of the first of them begins
     since_ms: int  # and that of the last
     memory: Memory = field(default_factory=Memory, compare=False)
     silence: Silence = field(default_factory=Silence, compare=False)
@@ -189,7 +189,15 @@ def _continued(one: Arrived) -> Continued:
     batch = one.batch
     agent = msgspec.json.encode(batch.agent).decode()
     return Continued(
-        one.known.node_id, one.known.digest, batch.boot_start_ms, batch.sequence, one.end_ms, one.newest_ms, one.received.at, agent
+        node_id=one.known.node_id,
+        digest=one.known.digest,
+        boot_start_ms=batch.boot_start_ms,
+        sequence=batch.sequence,
+        first_ms=one.start_ms,
+        windows_ms=one.end_ms,
+        newest_ms=one.newest_ms,
+        received_at=one.received.at,
+        agent=agent,
     )
 
 

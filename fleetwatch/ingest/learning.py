@@ -39,7 +39,6 @@ def known(lesson: Lesson) -> Known | None:
         return None
     gpus = remembered.gpus
     parents = {gpu.parent_id for gpu in gpus}
-    begins = [gpu.first_ms or 0 for gpu in gpus]
     return Known(
         token_id=lesson.token_id,
         node_id=lesson.node_id,
@@ -47,8 +46,8 @@ def known(lesson: Lesson) -> Known | None:
         digest=remembered.digest,
         gpu_ids=tuple(gpu.pk for gpu in gpus),
         living=frozenset(place for place, gpu in enumerate(gpus) if gpu.pk not in parents),
-        first_ms=min(begins),
-        since_ms=max(begins),
+        first_ms=min(remembered.begins),
+        since_ms=max(remembered.begins),
     )
 
 

@@ -1,17 +1,16 @@
 """One batch, from the door to the tables: all of it in one transaction, or nothing."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import structlog
 from django.db import transaction
 
-from agent.wire import Batch, WireError
+from agent.wire import Batch
 from fleetwatch.inventory import services as inventory
 from fleetwatch.inventory.extents import newest_ms, oldest_ms
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.inventory.moves import ForeignGPUError
 from fleetwatch.jobs import services as jobs
 from fleetwatch.jobs.selectors import held_by_node
 from fleetwatch.lib.intervals import to_ms
@@ -35,10 +34,14 @@ class WrongNodeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """How many windows were stored, and whether the batch was one that we had (1) or not (0)."""
+    """How many windows count, and whether the batch was one that we had (1) or not (0).
+
+    `refused`: UUID -> why windows of that GPU do not count (yet): another node reports it.
+    """
 
     stored: int
     duplicate: int
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 @transaction.atomic
@@ -53,7 +56,7 @@ def store_batch(node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None
     """What was stored of the batch; `payload` is its JSON as gzip, `sent_ms` the agent's clock when it sent it.
 
     A batch that was stored before, under the same (node, boot_id, sequence), changes nothing.
-    Raises WrongNodeError, WireError.
+    Raises WrongNodeError.
     """
     return _store(node, batch, payload, sent_ms=sent_ms, received_at=received_at)
 
@@ -61,18 +64,20 @@ def store_batch(node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None
 def _store(node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None, received_at: datetime) -> Stored:
     if batch.node != node.name:
         raise WrongNodeError(f"this token speaks for {node.name}, not for {batch.node}")
-    node = inventory.lock_node(node.pk, batch)
+    node = inventory.lock_node(node.pk, batch, received_at=received_at)
     measured_ms = None if sent_ms is None else to_ms(received_at) - sent_ms
     offset_ms = telemetry.clock_offset(node.pk, batch.boot_id, measured_ms)
     if not telemetry.record_sequence(node, batch, offset_ms=offset_ms):
         return Stored(0, 1)
+    refused: dict[int, str] = {}
     quarantined = is_quarantined(batch, offset_ms=offset_ms, received_at=received_at)
     if quarantined:
         log.warning("batch quarantined", node=node.name, sequence=batch.sequence, newest_ms=newest_ms(batch, offset_ms=offset_ms))
     else:
-        _store_facts(node, batch, offset_ms=offset_ms, received_at=received_at)
+        refused = _store_facts(node, batch, offset_ms=offset_ms, received_at=received_at)
     telemetry.append_batch(node, batch, payload, offset_ms=offset_ms, received_at=received_at, quarantined=quarantined)
-    return Stored(len(batch.windows["start_ms"]), 0)
+    counted = sum(place not in refused for place in batch.windows["gpu"])
+    return Stored(counted, 0, {batch.gpus[place]["uuid"]: why for place, why in refused.items()})
 
 
 def is_quarantined(batch: Batch, *, offset_ms: int, received_at: datetime) -> bool:
@@ -86,23 +91,28 @@ def is_out_of_time(newest_ms: int, oldest_ms: int, received_ms: int) -> bool:
     return newest_ms > received_ms + FUTURE_MS or oldest_ms < EARLIEST_MS
 
 
-def _store_facts(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime) -> None:
-    """Writes what the batch says beside its windows, and marks the hours in which something changed."""
-    registered = _register(node, batch, offset_ms=offset_ms, received_at=received_at)
+def _store_facts(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime) -> dict[int, str]:
+    """Writes what the batch says beside its windows, and marks the hours in which something changed; the GPUs that are refused."""
+    since_ms = to_ms(retention.horizon(received_at))
+    registered = inventory.register_batch(node, batch, offset_ms=offset_ms, received_at=received_at, since_ms=since_ms)
     gpus = registered.gpus
     reports = [jobs.Report(node.pk, batch, [gpus[place].pk for place in range(len(gpus))], offset_ms)]
     stored_jobs, held, _ = store_reports(reports)
     if batch.events:
         telemetry.store_events(node, batch, gpus, offset_ms=offset_ms)
-    touched = [*registered.grown, *_batch_extent(batch, offset_ms=offset_ms)]
-    touched += _event_spans(node, batch, offset_ms=offset_ms)
-    touched += _held_spans(node, gpus, held)
-    telemetry.touch_hours(node.pk, touched, received_at=received_at)
-    for former_node_id, span in registered.ended:
-        telemetry.touch_hours(former_node_id, [span], received_at=received_at)
+    touched = [*_batch_extent(batch, offset_ms=offset_ms), *_event_spans(node, batch, offset_ms=offset_ms), *_held_spans(node, gpus, held)]
+    changed = registered.changed
+    _touch(changed | {node.pk: [*changed.get(node.pk, []), *touched]}, received_at=received_at)
     own_ids = {gpu.pk for gpu in gpus.values()}
     touch_holds([(gpu_id, span) for gpu_id, span in held if gpu_id not in own_ids], received_at=received_at)
     touch_jobs_of_new_kind(stored_jobs.values(), received_at=received_at)
+    return registered.refused
+
+
+def _touch(changed: Mapping[int, Sequence[Span]], *, received_at: datetime) -> None:
+    """Marks the hours of nodes that the spans touch, to be judged again."""
+    for node_id, spans in sorted(changed.items()):
+        telemetry.touch_hours(node_id, spans, received_at=received_at)
 
 
 def store_reports(reports: Sequence[jobs.Report]) -> tuple[dict[str, jobs.StoredJob], set[tuple[int, Span]], set[int]]:
@@ -111,14 +121,6 @@ def store_reports(reports: Sequence[jobs.Report]) -> tuple[dict[str, jobs.Stored
     held = jobs.assert_allocations(reports, stored)
     jobs.assert_sources(reports)
     return stored, held, jobs.store_processes(reports, stored)
-
-
-def _register(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime) -> inventory.Registered:
-    since_ms = to_ms(retention.horizon(received_at))
-    try:
-        return inventory.register_batch(node, batch, offset_ms=offset_ms, received_at=received_at, since_ms=since_ms)
-    except ForeignGPUError as error:
-        raise WireError(f"gpus[{error.position}].uuid", str(error)) from error
 
 
 def _batch_extent(batch: Batch, *, offset_ms: int) -> list[Span]:
@@ -169,3 +171,19 @@ def retire_silent_gpus(now: datetime) -> dict[str, int]:
     for node_id, span in retired:
         telemetry.touch_hours(node_id, [span], received_at=now)
     return {"retired": len(retired)}
+
+
+@transaction.atomic
+def believe_silent_moves(now: datetime) -> dict[str, int]:
+    """How many nodes' capacity changed because GPUs are believed to have moved; what another node sent of them meanwhile counts."""
+    changed = inventory.believe_silent(now)
+    _touch(changed, received_at=now)
+    return {"nodes": len(changed)}
+
+
+@transaction.atomic
+def move_gpu(gpu: GPU, *, now: datetime) -> bool:
+    """Whether windows count now that did not, because an admin says that the GPU is with the row's node."""
+    changed = inventory.believe(gpu)
+    _touch(changed, received_at=now)
+    return bool(changed)

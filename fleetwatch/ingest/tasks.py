@@ -3,7 +3,7 @@
 from celery import shared_task
 from django.utils import timezone
 
-from fleetwatch.ingest.services import retire_silent_gpus
+from fleetwatch.ingest.services import believe_silent_moves, retire_silent_gpus
 from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.operations.services import record_run
 
@@ -14,3 +14,11 @@ def retire_silent() -> None:
         if held:
             with record_run("ingest.retire_silent") as did:
                 did.update(retire_silent_gpus(timezone.now()))
+
+
+@shared_task(ignore_result=True)
+def believe_moves() -> None:
+    with advisory_lock("ingest.believe_moves") as held:
+        if held:
+            with record_run("ingest.believe_moves") as did:
+                did.update(believe_silent_moves(timezone.now()))

@@ -35,7 +35,7 @@ def batches(request: HttpRequest) -> JsonResponse:
     if not stored.duplicate:
         request.META[LESSON] = Lesson(token.pk, token.last_used_at or received_at, token.node_id, batch, expanded)
     received.count(batches=1, windows=stored.stored, duplicates=stored.duplicate, long_way=1)
-    return JsonResponse(answers.accepted(stored=stored.stored, duplicate=stored.duplicate))
+    return JsonResponse(answers.accepted(stored=stored.stored, duplicate=stored.duplicate, refused=stored.refused))
 
 
 @csrf_exempt

@@ -1,6 +1,9 @@
-"""The machines: nodes, their GPUs by UUID, and what is known of each GPU model."""
+"""The machines: nodes, their GPUs by UUID and where these were when, and what is known of each GPU model."""
 
+from django.contrib.postgres.constraints import ExclusionConstraint
+from django.contrib.postgres.fields import BigIntegerRangeField, RangeOperators
 from django.db import models
+from django.db.models import F, Func, Q, Value
 
 
 class GPUModel(models.Model):
@@ -28,12 +31,12 @@ class Node(models.Model):
 
 
 class GPU(models.Model):
-    """One GPU or MIG instance, by UUID for ever. An instance has a parent and is no capacity of its own.
+    """One GPU or MIG instance, by UUID, as one node has or had it. An instance has a parent and is no capacity of its own.
 
-    A GPU that moved to another node leaves a retired row with the former one (inventory/moves.py).
+    A GPU that changed nodes has a row with each, for ever; its stays (Stay) say where it was when, under one UUID.
     """
 
-    uuid = models.CharField(max_length=96, unique=True)
+    uuid = models.CharField(max_length=96)
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="gpus")
     index = models.PositiveIntegerField(null=True)
     model_name = models.CharField(max_length=100, blank=True, default="", help_text="as the driver says it")
@@ -47,8 +50,11 @@ class GPU(models.Model):
     unread = models.JSONField(default=dict, help_text="metric -> why it can't be read")
     first_ms = models.BigIntegerField(null=True, help_text="start of the earliest window: capacity begins")
     last_ms = models.BigIntegerField(null=True, help_text="end of the newest window when it was last written: read newest_ms")
-    retired_ms = models.BigIntegerField(null=True, help_text="capacity ended here (by hand, or 7 silent days)")
+    retired_ms = models.BigIntegerField(null=True, help_text="capacity ended here (by hand, 7 silent days, or it went to another node)")
     facts_order = models.JSONField(default=list, help_text="(boot_start_ms, sequence) of the batch these facts come from")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["uuid", "node"], name="one_row_per_gpu_and_node")]
 
     @property
     def newest_ms(self) -> int | None:
@@ -57,3 +63,36 @@ class GPU(models.Model):
         if self.last_ms is None or node.windows_ms is None or self.facts_order != node.continued_order:
             return self.last_ms
         return max(self.last_ms, node.windows_ms)
+
+
+def _hash(field: str) -> Func:
+    """The 64-bit hash of a text as the range [hash, hash]: a GiST index compares it without the extension btree_gist."""
+    value = Func(F(field), Value(0), function="hashtextextended", output_field=models.BigIntegerField())
+    return Func(value, value, Value("[]"), function="int8range", output_field=BigIntegerRangeField())
+
+
+class Stay(models.Model):
+    """A time in which a node reported a GPU without a gap of ten minutes (stays.py)."""
+
+    gpu = models.ForeignKey(GPU, on_delete=models.CASCADE, related_name="stays")
+    uuid = models.CharField(max_length=96, help_text="the GPU's: at one moment it is at one node")
+    first_ms = models.BigIntegerField(help_text="start of the first window")
+    last_ms = models.BigIntegerField(help_text="end of the last window when it was last written")
+    is_believed = models.BooleanField(help_text="False: another node observed the GPU then, or is not silent about it yet")
+
+    class Meta:
+        indexes = [
+            # read by: registration and posting, which need all stays of a GPU
+            models.Index(fields=["uuid", "first_ms"], name="stay_by_uuid"),
+        ]
+        constraints = [
+            models.CheckConstraint(condition=Q(first_ms__lt=F("last_ms")), name="a_stay_ends_after_it_begins"),
+            ExclusionConstraint(
+                name="one_node_at_a_time",
+                expressions=[
+                    (_hash("uuid"), RangeOperators.EQUAL),
+                    (Func(F("first_ms"), F("last_ms"), function="int8range", output_field=BigIntegerRangeField()), RangeOperators.OVERLAPS),
+                ],
+                condition=Q(is_believed=True),
+            ),
+        ]

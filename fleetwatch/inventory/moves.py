@@ -1,94 +1,168 @@
-"""GPUs that change nodes: the stay at the former node ends and keeps its row, at the new one another begins.
+"""GPUs that change nodes: the stays that a batch's windows belong to, and when a move is believed.
 
-The ledger judges a node's GPUs by that node's windows. So the time before a move stays with the node
-that observed it, and no hour of a GPU is billed on two nodes. The row of a stay that ended is named
-"<UUID>@<its first ms>"; the bare UUID is always where the GPU is now.
+A move is believed when the former node was silent about the GPU for ten minutes by the hub's clock, or let go of it,
+or an admin says so; never by windows ahead of now, never over time that another node observed. Windows that are not
+believed are kept with a disputed stay: they count as soon as the move is believed.
 """
 
-import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 import structlog
+from django.db import connection
+from django.db.models import Q
 
-from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.inventory.steady import forget
+from fleetwatch.inventory import stays
+from fleetwatch.inventory.models import GPU, Stay
+from fleetwatch.inventory.stays import Reported
 from fleetwatch.lib.spans import Span
 
-MAX_UUID = 80  # of GPU.uuid's 96 characters: "@" and thirteen digits follow
-KEPT_FACTS = ("index", "model_name", "model", "memory_total_bytes", "power_limit_w", "sm_count", "mig_profile", "persistence")
+# One row per stay that became longer or shorter. Again: safe, it says where they end.
+LENGTHEN_STAYS = """
+UPDATE inventory_stay AS stay
+SET last_ms = given.last_ms
+FROM unnest(%(gpus)s::bigint[], %(firsts)s::bigint[], %(lasts)s::bigint[], %(believed)s::boolean[])
+    AS given (gpu_id, first_ms, last_ms, is_believed)
+WHERE stay.gpu_id = given.gpu_id AND stay.first_ms = given.first_ms AND stay.is_believed = given.is_believed
+"""
 
 log = structlog.get_logger(__name__)
 
 
-class ForeignGPUError(ValueError):
-    """The batch names a GPU that another node is reporting; `position` is its place in the batch."""
-
-    def __init__(self, position: int, uuid: str, node_name: str) -> None:
-        super().__init__(f"{uuid} is reported by node {node_name}; two agents on one machine, or a copied UUID")
-        self.position = position
-
-
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """The node's own row of a GPU; `ended` is (node id, time) of the capacity that ended elsewhere through it."""
+class Life:
+    """Where the GPU with one UUID was when: its row with each node, and what each says of it, by row id."""
 
-    gpu: GPU
-    ended: tuple[int, Span] | None = None
+    rows: dict[int, GPU]
+    believed: dict[int, list[Span]]
+    disputed: dict[int, list[Span]]
+
+    def reported_by(self, row_id: int) -> Reported:
+        """What the row's node says beside what all others say."""
+        others = [span for other_id, spans in self.believed.items() if other_id != row_id for span in spans]
+        return Reported(self.believed.get(row_id, []), self.disputed.get(row_id, []), sorted(others))
+
+    def holder(self) -> GPU | None:
+        """Its row with the node that reported it last; None before its first window."""
+        ends = {row_id: spans[-1][1] for row_id, spans in self.believed.items() if spans}
+        return self.rows[max(ends, key=lambda row_id: ends[row_id])] if ends else None
+
+    def capacities(self) -> dict[int, list[Span]]:
+        """When it was capacity of each node, by row id."""
+        return {row_id: self._capacity(gpu) for row_id, gpu in self.rows.items()}
+
+    def _capacity(self, gpu: GPU) -> list[Span]:
+        reported = self.reported_by(gpu.pk)
+        end_ms = gpu.node.last_ms if gpu.retired_ms is None else gpu.retired_ms
+        return stays.capacity(reported.own, reported.others, end_ms)
 
 
-def take(node: Node, gpu: GPU, *, position: int, seen: Span | None) -> Taken:
-    """The node's own row of the GPU, whoever's `gpu` (locked) is; `seen`: the batch's windows of it.
+def lives(uuids: Iterable[str], own: Iterable[GPU] = ()) -> dict[str, Life]:
+    """The lives of the GPUs with these UUIDs. Of rows in `own` these very objects are in them."""
+    known = {uuid: Life({}, {}, {}) for uuid in uuids}
+    for gpu in own:
+        known[gpu.uuid].rows[gpu.pk] = gpu
+    for stay in Stay.objects.filter(uuid__in=list(known)).select_related("gpu__node").order_by("first_ms"):
+        life = known[stay.uuid]
+        life.rows.setdefault(stay.gpu_id, stay.gpu)
+        spans = life.believed if stay.is_believed else life.disputed
+        spans.setdefault(stay.gpu_id, []).append((stay.first_ms, stay.last_ms))
+    return known
 
-    The row must be settled (steady.py). A GPU moves only after its former node fell silent about it. What that node's spool still
-    sends of the time before goes to its former stay. Raises ForeignGPUError.
+
+def may_leave(gpu: GPU, received_ms: int) -> bool:
+    """Whether the GPU may be elsewhere than with the row's node: that is silent about it, or let go of it."""
+    newest_ms = gpu.newest_ms
+    return newest_ms is None or stays.is_silent(newest_ms, received_ms) or _is_let_go(gpu)
+
+
+def _is_let_go(gpu: GPU) -> bool:
+    """Whether the node's newest batch names other GPUs, but neither this one nor a MIG instance of it."""
+    node = gpu.node
+    newest = [node.facts_order] if node.windows_ms is None else [node.facts_order, node.continued_order]
+    if gpu.facts_order in newest:
+        return False
+    named = GPU.objects.filter(node=node, facts_order__in=newest)
+    return named.exists() and not named.filter(parent=gpu).exists()
+
+
+def place(life: Life, gpu: GPU, windows: list[Span], *, received_ms: int) -> Reported:
+    """What the GPU's node says of it with these windows; `life` is brought up to date.
+
+    Where a move is believed the former node must be locked and its rows settled (steady.py).
     """
-    if gpu.node_id == node.pk:
-        gpu.node = node
-        return Taken(gpu)
-    if seen is not None and gpu.last_ms is None:
-        gpu.node = node
-        gpu.save(update_fields=["node"])
-        return Taken(gpu)
-    if seen is not None and gpu.last_ms is not None and seen[0] >= gpu.last_ms:
-        return _moved(node, gpu)
-    former = _former_stay(node, gpu, seen=seen)
-    if former is None:
-        raise ForeignGPUError(position, gpu.uuid, gpu.node.name)
-    return Taken(former)
+    holder = life.holder()
+    may_move = holder is None or (not stays.is_ahead(windows, received_ms) and may_leave(holder, received_ms))
+    reported = life.reported_by(gpu.pk).take(windows, may_move=may_move)
+    life.believed[gpu.pk], life.disputed[gpu.pk] = reported.own, reported.disputed
+    if holder is not None and holder is not gpu and life.holder() is gpu:
+        log.info("gpu moved", gpu=gpu.uuid, was=holder.node.name, now=gpu.node.name)
+    return reported
 
 
-def is_former(gpu: GPU) -> bool:
-    """Whether the row is that of a stay that ended: its capacity ends with its last window."""
-    return re.fullmatch(r".+@\d{13}", gpu.uuid) is not None
+def why_refused(life: Life, gpu: GPU) -> str:
+    """Why windows of the GPU do not count (yet), for whoever sent them."""
+    holder = life.holder()
+    if holder is None or holder is gpu:
+        return "another node observed this GPU at that time"
+    return (
+        f"node {holder.node.name} reports this GPU too; its windows are kept, and count once that node is silent about it"
+        f" for {stays.GAP_MS // 60_000} minutes, lets go of it, or an admin says that it moved"
+    )
 
 
-def _moved(node: Node, gpu: GPU) -> Taken:
-    uuid, was, last_ms = gpu.uuid, gpu.node, gpu.last_ms or 0
-    end_ms = last_ms if gpu.retired_ms is None else gpu.retired_ms
-    forget([was.pk])
-    gpu.uuid, gpu.retired_ms = f"{uuid[:MAX_UUID]}@{gpu.first_ms:013d}", end_ms
-    gpu.save(update_fields=["uuid", "retired_ms"])
-    log.info("gpu moved", gpu=uuid, was=was.name, now=node.name)
-    row = GPU.objects.create(uuid=uuid, node=node, **{name: getattr(gpu, name) for name in KEPT_FACTS})
-    # from its last hour on: a run that was still open there has ended now
-    return Taken(row, ended=(was.pk, (end_ms - 1, max(was.last_ms or 0, end_ms))))
+def take_over(life: Life, gpu: GPU) -> bool:
+    """Whether a node's disputed windows of the GPU count now: `life` is brought up to date, as for an admin who says that it moved."""
+    before = life.reported_by(gpu.pk)
+    after = before.take([], may_move=True)
+    life.believed[gpu.pk], life.disputed[gpu.pk] = after.own, after.disputed
+    return after.own != before.own
 
 
-def _former_stay(node: Node, gpu: GPU, *, seen: Span | None) -> GPU | None:
-    """The node's newest stay of the GPU that ended, locked; made where `seen` lies before all that is known of the GPU's present.
-
-    None when the windows overlap with what another node observed, or when there are none and no stay either.
-    """
-    named = GPU.objects.select_for_update(no_key=True).filter(uuid__startswith=f"{gpu.uuid[:MAX_UUID]}@").order_by("-first_ms")
-    stays = [stay for stay in named if is_former(stay)]
-    own = next((stay for stay in stays if stay.node_id == node.pk), None)
-    if seen is None:
-        return own
-    others = [gpu, *(stay for stay in stays if stay.node_id != node.pk)]
-    if gpu.first_ms is None or seen[1] > gpu.first_ms or any(_overlaps(stay, seen) for stay in others):
-        return None
-    return own or GPU.objects.create(uuid=f"{gpu.uuid[:MAX_UUID]}@{seen[0]:013d}", node=node, retired_ms=seen[1])
+def settle_rows(life: Life) -> list[GPU]:
+    """The rows whose first and last window, or retirement, changed with the stays; not saved yet."""
+    return [gpu for row_id, gpu in life.rows.items() if life.believed.get(row_id) and _settle_row(gpu, life.reported_by(row_id))]
 
 
-def _overlaps(gpu: GPU, seen: Span) -> bool:
-    return gpu.first_ms is not None and gpu.last_ms is not None and gpu.first_ms < seen[1] and seen[0] < gpu.last_ms
+def _settle_row(gpu: GPU, reported: Reported) -> bool:
+    was = (gpu.first_ms, gpu.last_ms, gpu.retired_ms)
+    gpu.first_ms, gpu.last_ms = reported.own[0][0], reported.own[-1][1]
+    if reported.is_elsewhere:
+        gpu.retired_ms = gpu.last_ms
+    elif gpu.retired_ms is not None and gpu.last_ms > gpu.retired_ms:
+        gpu.retired_ms = None
+    return was != (gpu.first_ms, gpu.last_ms, gpu.retired_ms)
+
+
+def write_stays(before: Mapping[int, Reported], after: Mapping[int, Reported], rows: Mapping[int, GPU]) -> None:
+    """Stores what became of the stays of the rows, by row id."""
+    gone: list[Q] = []
+    longer: list[tuple[int, int, int, bool]] = []
+    new: list[Stay] = []
+    for row_id, reported in after.items():
+        former = before[row_id]
+        for is_believed, was, now in ((True, former.own, reported.own), (False, former.disputed, reported.disputed)):
+            ends, stored = dict(now), dict(was)
+            left = [first_ms for first_ms in stored if first_ms not in ends]
+            if left:
+                gone.append(Q(gpu_id=row_id, is_believed=is_believed, first_ms__in=left))
+            for first_ms, last_ms in now:
+                if first_ms not in stored:
+                    new.append(Stay(gpu_id=row_id, uuid=rows[row_id].uuid, first_ms=first_ms, last_ms=last_ms, is_believed=is_believed))
+                elif stored[first_ms] != last_ms:
+                    longer.append((row_id, first_ms, last_ms, is_believed))
+    # in this order: a stay that was cut makes room before another takes it
+    if gone:
+        Stay.objects.filter(reduce(or_, gone)).delete()
+    _lengthen(longer)
+    Stay.objects.bulk_create(new)
+
+
+def _lengthen(ends: Sequence[tuple[int, int, int, bool]]) -> None:
+    if not ends:
+        return
+    gpus, firsts, lasts, believed = zip(*ends, strict=True)
+    with connection.cursor() as cursor:
+        cursor.execute(LENGTHEN_STAYS, {"gpus": list(gpus), "firsts": list(firsts), "lasts": list(lasts), "believed": list(believed)})

@@ -1,8 +1,13 @@
 """Reads of inventory."""
 
-from django.db.models import Q, QuerySet
+from collections import defaultdict
+from dataclasses import dataclass
 
-from fleetwatch.inventory.models import GPU, Node
+from django.db.models import F, Q, QuerySet
+
+from fleetwatch.inventory.models import GPU, Node, Stay
+from fleetwatch.inventory.stays import Reported
+from fleetwatch.lib.spans import Span
 
 # Accounting is imported with a boot that began at 0 (docs/wire.md); who sent nothing but that runs no agent. [] is nothing yet.
 RUNS_AN_AGENT = Q(last_ms__isnull=False) | Q(facts_order=[]) | Q(facts_order__0__gt=0)
@@ -34,8 +39,67 @@ def gpus(*, node_name: str | None = None, with_retired: bool = False) -> list[GP
 
 
 def gpu(uuid: str) -> GPU | None:
-    """The GPU of that UUID; None when there is none."""
-    return GPU.objects.select_related("node", "model", "parent").filter(uuid=uuid).first()
+    """The GPU of that UUID as the node has it that reported it last; None when there is none."""
+    rows = GPU.objects.select_related("node", "model", "parent").filter(uuid=uuid)
+    return rows.order_by(F("last_ms").desc(nulls_last=True), "pk").first()
+
+
+def gpus_of(uuid: str) -> list[int]:
+    """The ids of the GPU's rows with all nodes that it was with."""
+    return list(GPU.objects.filter(uuid=uuid).order_by("pk").values_list("pk", flat=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a GPU was from when to when; `is_believed` False: that node says so, but another one observed the GPU."""
+
+    node: str
+    first_ms: int
+    last_ms: int
+    is_believed: bool
+    gpu_id: int
+
+
+def life(uuid: str) -> list[Place]:
+    """Where the GPU was when, in order of time."""
+    stays = Stay.objects.filter(uuid=uuid).select_related("gpu__node").order_by("first_ms", "pk")
+    return [Place(stay.gpu.node.name, stay.first_ms, _newest_ms(stay), stay.is_believed, stay.gpu_id) for stay in stays]
+
+
+def _newest_ms(stay: Stay) -> int:
+    """End of its last window; while batches only continue (steady.py), the node's row says that of the GPU's newest stay."""
+    newest_ms = stay.gpu.newest_ms
+    is_newest = stay.is_believed and stay.last_ms == stay.gpu.last_ms
+    return newest_ms if is_newest and newest_ms is not None else stay.last_ms
+
+
+def disputed() -> list[Stay]:
+    """Windows that do not count, because another node reports the GPU: the newest first, with GPU and node."""
+    return list(Stay.objects.filter(is_believed=False).select_related("gpu__node").order_by("-last_ms", "uuid"))
+
+
+def claimed_by(node: Node) -> dict[int, list[Span]]:
+    """GPU id -> all stays with the node, believed or not."""
+    claimed: dict[int, list[Span]] = defaultdict(list)
+    for stay in Stay.objects.filter(gpu__node=node).select_related("gpu__node"):
+        claimed[stay.gpu_id].append((stay.first_ms, _newest_ms(stay)))
+    return claimed
+
+
+def stays_of_node(node: Node) -> dict[int, Reported]:
+    """GPU id -> the believed stays with the node and those of the same GPU with others, of all that it ever observed."""
+    uuids = GPU.objects.filter(node=node).values("uuid")
+    own: dict[int, list[Span]] = defaultdict(list)
+    others: dict[str, list[Span]] = defaultdict(list)
+    uuid_of: dict[int, str] = {}
+    stays = Stay.objects.filter(uuid__in=uuids, is_believed=True).order_by("first_ms")
+    for gpu_id, node_id, uuid, first_ms, last_ms in stays.values_list("gpu_id", "gpu__node_id", "uuid", "first_ms", "last_ms"):
+        if node_id == node.pk:
+            own[gpu_id].append((first_ms, last_ms))
+            uuid_of[gpu_id] = uuid
+        else:
+            others[uuid].append((first_ms, last_ms))
+    return {gpu_id: Reported(spans, [], others[uuid_of[gpu_id]]) for gpu_id, spans in own.items()}
 
 
 def has_data() -> bool:

@@ -2,55 +2,43 @@
 
 import json
 import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import structlog
 from django.db import connection, transaction
 
 from agent.wire import Batch
-from fleetwatch.inventory.extents import Capacity, newest_ms, windows_by_gpu
-from fleetwatch.inventory.gpu_models import facts_for
-from fleetwatch.inventory.models import GPU, GPUModel, Node
-from fleetwatch.inventory.moves import Taken, is_former, take
+from fleetwatch.inventory import gpu_rows, moves
+from fleetwatch.inventory.extents import changed as changed_time
+from fleetwatch.inventory.extents import newest_ms, windows_by_gpu
+from fleetwatch.inventory.models import GPU, Node, Stay
+from fleetwatch.inventory.moves import Life
+from fleetwatch.inventory.stays import Reported
 from fleetwatch.inventory.steady import forget, settle, settled
 from fleetwatch.lib.intervals import to_ms
-from fleetwatch.lib.spans import Span, union
+from fleetwatch.lib.spans import Span, difference, union
+from fleetwatch.lib.sql import lock_key
 
 NODE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._:-]{0,251}[A-Za-z0-9])?")
 SILENT_MS = 7 * 86_400_000  # docs/ledger.md: capacity ends after 7 silent days, dated back to the last window
 
-# What a batch says of a GPU: field -> key on the wire. A null there is "not read" and erases nothing.
-GPU_FACTS = {
-    "index": "index",
-    "model_name": "model",
-    "memory_total_bytes": "memory_total_bytes",
-    "power_limit_w": "power_limit_w",
-    "sm_count": "sm_count",
-    "mig_profile": "mig_profile",
-    "persistence": "persistence",
-}
-
-# One row per GPU of a batch; runs for every batch. Again: safe, LEAST and GREATEST do not care for order.
-EXTEND_GPUS = """
+WRITE_GPUS = """
 UPDATE inventory_gpu AS gpu
-SET first_ms = LEAST(gpu.first_ms, seen.first_ms),
-    last_ms = GREATEST(gpu.last_ms, seen.last_ms),
-    retired_ms = CASE
-        WHEN seen.last_ms <= gpu.retired_ms THEN gpu.retired_ms
-        WHEN gpu.retired_ms IS NOT NULL AND seen.is_former THEN seen.last_ms
-    END,
-    facts_order = seen.facts_order
+SET first_ms = given.first_ms,
+    last_ms = given.last_ms,
+    retired_ms = given.retired_ms,
+    facts_order = given.facts_order
 FROM (
     SELECT
         unnest(%(ids)s::bigint[]) AS id,
         unnest(%(first)s::bigint[]) AS first_ms,
         unnest(%(last)s::bigint[]) AS last_ms,
-        unnest(%(orders)s::text[])::jsonb AS facts_order,
-        unnest(%(former)s::boolean[]) AS is_former
-) AS seen
-WHERE gpu.id = seen.id
+        unnest(%(retired)s::bigint[]) AS retired_ms,
+        unnest(%(orders)s::text[])::jsonb AS facts_order
+) AS given
+WHERE gpu.id = given.id
 """
 
 log = structlog.get_logger(__name__)
@@ -58,14 +46,14 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The batch's GPUs by position in batch.gpus, and the time in which capacity changed.
+    """The node's rows of the batch's GPUs, by position in batch.gpus, and what became of their windows.
 
-    `ended`: (node id, time) in which capacity ended on nodes that GPUs of the batch moved away from.
+    `changed`: node id -> the time in which its capacity changed. `refused`: position -> why windows of it do not count (yet).
     """
 
     gpus: dict[int, GPU]
-    grown: list[Span]
-    ended: list[tuple[int, Span]]
+    changed: dict[int, list[Span]]
+    refused: dict[int, str]
 
 
 def node_by_name(name: str) -> Node:
@@ -78,16 +66,23 @@ def node_by_name(name: str) -> Node:
     return Node.objects.get_or_create(name=name)[0]
 
 
-def lock_node(node_id: int, batch: Batch | None = None) -> Node:
+def lock_node(node_id: int, batch: Batch | None = None, *, received_at: datetime | None = None) -> Node:
     """The node, locked until the transaction ends: batches of one node are stored one after the other.
 
-    With it the nodes that GPUs of the batch would move away from, all in order of id: GPUs that change places at once
-    wait for each other and do not deadlock. NO KEY UPDATE: whoever only refers to a node (a foreign key of the
+    With it the nodes that GPUs of the batch may be believed to have left, all in order of id: GPUs that change places at
+    once wait for each other and do not deadlock. NO KEY UPDATE: whoever only refers to a node (a foreign key of the
     ledger's entries) does not wait.
     """
-    wanted = {node_id, *(_other_nodes(node_id, batch) if batch else ())}
-    locked = {node.pk: node for node in Node.objects.select_for_update(no_key=True).filter(pk__in=wanted).order_by("pk")}
+    left = _nodes_left(node_id, batch, to_ms(received_at)) if batch is not None and received_at is not None else set()
+    locked = {node.pk: node for node in Node.objects.select_for_update(no_key=True).filter(pk__in={node_id, *left}).order_by("pk")}
+    settle(left)
     return locked[node_id]
+
+
+def _nodes_left(node_id: int, batch: Batch, received_ms: int) -> set[int]:
+    """The other nodes that reported GPUs of the batch and are silent about them, or let go of them."""
+    elsewhere = GPU.objects.filter(uuid__in=gpu_rows.uuids_of(batch), first_ms__isnull=False, retired_ms=None).exclude(node_id=node_id)
+    return {gpu.node_id for gpu in elsewhere.select_related("node") if moves.may_leave(gpu, received_ms)}
 
 
 def register(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime) -> dict[int, GPU]:
@@ -98,182 +93,141 @@ def register(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime)
 def register_batch(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime, since_ms: int = 0) -> Registered:
     """The batch's GPUs, and the time in which capacity changed through it.
 
-    Facts come from the newest batch by (boot_start_ms, sequence), times from the
-    earliest and latest window ever seen, so the order of batches does not matter.
-    Windows before `since_ms` are no capacity: their hours are final.
-    Needs lock_node. Raises ForeignGPUError when another node is reporting one of the GPUs.
+    Facts come from the newest batch by (boot_start_ms, sequence), times from the windows,
+    so the order of batches does not matter. Windows before `since_ms` are no capacity: their hours are final.
+    Needs lock_node.
     """
     order = [batch.boot_start_ms, batch.sequence]
-    _settle(node, batch)
-    seen = windows_by_gpu(batch, offset_ms=offset_ms, since_ms=since_ms)
-    gpus, ended = _gpus(node, batch, seen)
-    family = _with_parents(gpus)
+    settle({node.pk})
+    node.windows_ms = None
+    gpus = gpu_rows.of_batch(node, batch)
+    family = gpu_rows.with_parents(gpus.values())
+    windows = _windows_of(gpus, windows_by_gpu(batch, offset_ms=offset_ms, since_ms=since_ms))
+    hold_new([gpu for gpu in family.values() if gpu.pk in windows and gpu.first_ms is None])
+    lives = moves.lives({gpu.uuid for gpu in family.values()}, family.values())
     node_was_ms = node.last_ms
-    before = {gpu_id: _capacity(gpu, node.last_ms) for gpu_id, gpu in family.items()}
-    _take_facts(batch, gpus, order=order)
-    _extend(family, _extents(gpus, seen), order=order, own={gpu.pk for gpu in gpus.values()})
+    capacity_before = _capacities(lives.values())
+    gpu_rows.take_facts(batch, gpus, order=order)
+    refused = _place(family, lives, windows, order=order, named={gpu.pk for gpu in gpus.values()}, received_ms=to_ms(received_at))
     _update_node(node, batch, order=order, offset_ms=offset_ms, received_at=received_at)
-    after = {gpu_id: _capacity(gpu, node.last_ms) for gpu_id, gpu in family.items()}
-    grown = Capacity(before, after).grown()
+    changes = _changes(capacity_before, _capacities(lives.values()))
     if node_was_ms is not None and node.last_ms is not None:
         # the node's GPUs that this batch does not name live as long as the node
-        grown = union([*grown, (node_was_ms, node.last_ms)])
-    return Registered(gpus, grown, ended)
+        changes[node.pk] = union([*changes.get(node.pk, []), (node_was_ms, node.last_ms)])
+    return Registered(gpus, changes, {place: refused[gpu.pk] for place, gpu in gpus.items() if gpu.pk in refused})
 
 
-def _settle(node: Node, batch: Batch) -> None:
-    """The rows of the node's GPUs, and of those that the batch names and others hold, say all that is known of them."""
-    settle({node.pk, *_other_nodes(node.pk, batch)})
-    node.windows_ms = None
+def hold_new(gpus: Iterable[GPU]) -> None:
+    """Until the transaction ends nobody else registers first windows of these GPUs: of two nodes at once one is the first."""
+    for uuid in sorted(gpu.uuid for gpu in gpus):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(f"inventory.gpu {uuid}")])
 
 
-def _other_nodes(node_id: int, batch: Batch) -> set[int]:
-    """The nodes that have GPUs which the batch names."""
-    return set(GPU.objects.filter(uuid__in=_uuids(batch)).exclude(node_id=node_id).values_list("node_id", flat=True))
-
-
-def _gpus(node: Node, batch: Batch, seen: dict[int, Span]) -> tuple[dict[int, GPU], list[tuple[int, Span]]]:
-    """A row of this node for every GPU of the batch, by position, made where it is new, with its parent; and what ended elsewhere."""
-    uuids = _uuids(batch)
-    rows = _rows(uuids)
-    if missing := uuids - rows.keys():
-        # sorted, so that two nodes that name the same new UUIDs wait for each other and do not deadlock
-        GPU.objects.bulk_create([GPU(uuid=uuid, node=node) for uuid in sorted(missing)], ignore_conflicts=True)
-        rows = _rows(uuids)
-    parents = _parents(batch, rows)
-    taken = _taken(node, batch, rows, parents, seen)
-    for uuid, parent_uuid in parents.items():
-        own, parent = taken[uuid].gpu, taken[parent_uuid].gpu
-        if parent.pk not in (own.pk, own.parent_id):
-            own.parent = parent
-            own.save(update_fields=["parent"])
-    ended = [one.ended for one in taken.values() if one.ended is not None]
-    return {position: taken[item["uuid"]].gpu for position, item in enumerate(batch.gpus)}, ended
-
-
-def _uuids(batch: Batch) -> set[str]:
-    """Of the batch's GPUs and of the parents that it names."""
-    return {gpu["uuid"] for gpu in batch.gpus} | {gpu["parent_uuid"] for gpu in batch.gpus if gpu.get("parent_uuid")}
-
-
-def _parents(batch: Batch, rows: dict[str, GPU]) -> dict[str, str]:
-    """UUID of an instance -> that of the GPU it is a part of, as the batch says it or as it is known."""
-    named = {item["uuid"]: item.get("parent_uuid") for item in batch.gpus}
-    known = {uuid: parent.uuid for uuid in named if (parent := rows[uuid].parent) is not None and not is_former(parent)}
-    return {uuid: whole for uuid in named if (whole := named[uuid] or known.get(uuid))}
-
-
-def _taken(node: Node, batch: Batch, rows: dict[str, GPU], parents: dict[str, str], seen: dict[int, Span]) -> dict[str, Taken]:
-    """This node's row by UUID, of the batch's GPUs and of the parents that it does not name; a parent is seen where a part of it is."""
-    places: dict[str, list[int]] = {item["uuid"]: [place] for place, item in enumerate(batch.gpus)}
-    for place, item in enumerate(batch.gpus):
-        if item["uuid"] in parents:
-            places.setdefault(parents[item["uuid"]], []).append(place)
-    taken = {}
-    for uuid, at in places.items():
-        spans = [seen[place] for place in at if place in seen]
-        extent = (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
-        taken[uuid] = take(node, rows[uuid], position=at[0], seen=extent)
-    return taken
-
-
-def _rows(uuids: set[str]) -> dict[str, GPU]:
-    """The GPUs by UUID, locked; the parents of MIG instances that the batch did not name are among them."""
-    locked = GPU.objects.select_for_update(no_key=True).order_by("id")
-    rows = {gpu.uuid: gpu for gpu in locked.filter(uuid__in=uuids)}
-    ids = {gpu.pk for gpu in rows.values()}
-    if unnamed := {gpu.parent_id for gpu in rows.values() if gpu.parent_id is not None} - ids:
-        rows |= {gpu.uuid: gpu for gpu in locked.filter(pk__in=unnamed)}
-    by_id = {gpu.pk: gpu for gpu in rows.values()}
-    for gpu in rows.values():
-        if gpu.parent_id is not None:
-            gpu.parent = by_id.get(gpu.parent_id)
-    return rows
-
-
-def _with_parents(gpus: dict[int, GPU]) -> dict[int, GPU]:
-    """The GPUs and the parents of MIG instances among them, by id."""
-    return {row.pk: row for gpu in gpus.values() for row in (gpu, gpu.parent) if row is not None}
-
-
-def _extents(gpus: dict[int, GPU], seen: dict[int, Span]) -> dict[int, Span]:
-    """GPU id -> the batch's windows of it; a MIG parent lives as long as any of its instances."""
-    extents: dict[int, Span] = {}
-    for position, (first_ms, last_ms) in seen.items():
+def _windows_of(gpus: dict[int, GPU], seen: dict[int, list[Span]]) -> dict[int, list[Span]]:
+    """Row id -> the time of the batch's windows; a MIG parent is seen where any of its instances is."""
+    windows: dict[int, list[Span]] = {}
+    for position, spans in seen.items():
         gpu = gpus[position]
-        for gpu_id in {gpu.pk, gpu.parent_id or gpu.pk}:
-            first, last = extents.get(gpu_id, (first_ms, last_ms))
-            extents[gpu_id] = (min(first, first_ms), max(last, last_ms))
-    return extents
+        for row_id in {gpu.pk, gpu.parent_id or gpu.pk}:
+            windows[row_id] = union([*windows.get(row_id, []), *spans])
+    return windows
 
 
-def _take_facts(batch: Batch, gpus: dict[int, GPU], *, order: list[int]) -> None:
-    """Writes what is new of the GPUs: known facts change only by a newer batch, unknown ones by any."""
-    for position, item in enumerate(batch.gpus):
-        gpu = gpus[position]
-        changed = _changes(gpu, item, is_newer=order >= gpu.facts_order)
-        if not changed:
-            continue
-        for field, value in changed.items():
-            setattr(gpu, field, value)
-        if "model_name" in changed:
-            gpu.model = gpu_model(gpu.model_name)
-        gpu.save(update_fields=[*changed, "model"])
+def _place(
+    family: dict[int, GPU],
+    lives: dict[str, Life],
+    windows: dict[int, list[Span]],
+    *,
+    order: list[int],
+    named: set[int],
+    received_ms: int,
+) -> dict[int, str]:
+    """Writes stays and rows of the GPUs; row id -> why windows of it do not count."""
+    before = {row_id: lives[family[row_id].uuid].reported_by(row_id) for row_id in windows}
+    refused: dict[int, str] = {}
+    after: dict[int, Reported] = {}
+    for row_id, spans in windows.items():
+        gpu = family[row_id]
+        life = lives[gpu.uuid]
+        after[row_id] = moves.place(life, gpu, spans, received_ms=received_ms)
+        if difference(spans, after[row_id].own):
+            refused[row_id] = moves.why_refused(life, gpu)
+    moves.write_stays(before, after, family)
+    rows = {gpu.pk: gpu for row_id in windows for gpu in moves.settle_rows(lives[family[row_id].uuid])}
+    for row_id in named:
+        if family[row_id].facts_order < order:
+            family[row_id].facts_order = order
+            rows[row_id] = family[row_id]
+    forget({gpu.node_id for gpu in rows.values()} - {gpu.node_id for gpu in family.values()})
+    _write_rows(rows.values())
+    return refused
 
 
-def _changes(gpu: GPU, item: dict[str, Any], *, is_newer: bool) -> dict[str, Any]:
-    changed: dict[str, Any] = {}
-    for field, key in GPU_FACTS.items():
-        value, known = item.get(key), getattr(gpu, field)
-        if value not in (None, "") and value != known and (is_newer or known in (None, "")):
-            changed[field] = value
-    if is_newer and item["unread"] != gpu.unread:
-        changed["unread"] = item["unread"]
-    return changed
+def _capacities(lives: Iterable[Life]) -> dict[tuple[int, int], list[Span]]:
+    """(node id, row id) -> when the GPU was capacity of the node."""
+    return {(life.rows[row_id].node_id, row_id): spans for life in lives for row_id, spans in life.capacities().items()}
 
 
-def gpu_model(driver_name: str) -> GPUModel:
-    """The product that the driver's name stands for; made when it is new."""
-    facts = facts_for(driver_name)
-    return GPUModel.objects.get_or_create(name=facts.name, defaults={"idle_w": facts.idle_w, "limit_w": facts.limit_w})[0]
+def _changes(before: dict[tuple[int, int], list[Span]], after: dict[tuple[int, int], list[Span]]) -> dict[int, list[Span]]:
+    """Node id -> the time in which some GPU's capacity is not what it was."""
+    changes: dict[int, list[Span]] = {}
+    for (node_id, row_id), spans in after.items():
+        if changed := changed_time(before[node_id, row_id], spans):
+            changes[node_id] = union([*changes.get(node_id, []), *changed])
+    return changes
 
 
-def _extend(family: dict[int, GPU], extents: dict[int, Span], *, order: list[int], own: set[int]) -> None:
-    """Widens first and last window of the GPUs; ends the retirement of those that came back."""
-    moved = []
-    for gpu in family.values():
-        was = (gpu.first_ms, gpu.last_ms, gpu.retired_ms, gpu.facts_order)
-        if gpu.pk in own:
-            gpu.facts_order = max(gpu.facts_order, order)
-        if extent := extents.get(gpu.pk):
-            gpu.first_ms = extent[0] if gpu.first_ms is None else min(gpu.first_ms, extent[0])
-            gpu.last_ms = extent[1] if gpu.last_ms is None else max(gpu.last_ms, extent[1])
-            if gpu.retired_ms is not None and extent[1] > gpu.retired_ms:
-                gpu.retired_ms = gpu.last_ms if is_former(gpu) else None
-        if was != (gpu.first_ms, gpu.last_ms, gpu.retired_ms, gpu.facts_order):
-            moved.append(gpu)
-    if moved:
-        _write_extents(moved)
-
-
-def _write_extents(gpus: list[GPU]) -> None:
+def _write_rows(gpus: Collection[GPU]) -> None:
+    if not gpus:
+        return
     with connection.cursor() as cursor:
         cursor.execute(
-            EXTEND_GPUS,
+            WRITE_GPUS,
             {
                 "ids": [gpu.pk for gpu in gpus],
                 "first": [gpu.first_ms for gpu in gpus],
                 "last": [gpu.last_ms for gpu in gpus],
+                "retired": [gpu.retired_ms for gpu in gpus],
                 "orders": [json.dumps(gpu.facts_order) for gpu in gpus],
-                "former": [is_former(gpu) for gpu in gpus],
             },
         )
 
 
-def _capacity(gpu: GPU, node_last_ms: int | None) -> Span:
-    """[first window, retirement or the node's newest sign of life); (0, 0) before its first window."""
-    end_ms = node_last_ms if gpu.retired_ms is None else gpu.retired_ms
-    return (0, 0) if gpu.first_ms is None or end_ms is None else (gpu.first_ms, end_ms)
+@transaction.atomic
+def believe_silent(now: datetime) -> dict[int, list[Span]]:
+    """Node id -> the time in which capacity changed, of all disputed windows that can be believed by now."""
+    disputed = Stay.objects.filter(is_believed=False).order_by("uuid").values_list("uuid", "gpu_id").distinct()
+    changes: dict[int, list[Span]] = {}
+    for uuid, row_id in disputed:
+        for node_id, spans in _believe(uuid, row_id, received_ms=to_ms(now)).items():
+            changes[node_id] = union([*changes.get(node_id, []), *spans])
+    return changes
+
+
+@transaction.atomic
+def believe(gpu: GPU) -> dict[int, list[Span]]:
+    """Node id -> the time in which capacity changed, now that the GPU is believed to be with the row's node: an admin said so."""
+    return _believe(gpu.uuid, gpu.pk, received_ms=None)
+
+
+def _believe(uuid: str, row_id: int, *, received_ms: int | None) -> dict[int, list[Span]]:
+    """Takes over the disputed windows of the row; with `received_ms` only where the former node may have been left by then."""
+    if not _may_take_over(moves.lives([uuid])[uuid], received_ms):
+        return {}
+    forget(GPU.objects.filter(uuid=uuid).values_list("node_id", flat=True))
+    life = moves.lives([uuid])[uuid]  # once more: now the nodes are locked
+    capacity_before, before = _capacities([life]), life.reported_by(row_id)
+    if not (_may_take_over(life, received_ms) and moves.take_over(life, life.rows[row_id])):
+        return {}
+    moves.write_stays({row_id: before}, {row_id: life.reported_by(row_id)}, life.rows)
+    _write_rows(moves.settle_rows(life))
+    return _changes(capacity_before, _capacities([life]))
+
+
+def _may_take_over(life: Life, received_ms: int | None) -> bool:
+    holder = life.holder()
+    return received_ms is None or holder is None or moves.may_leave(holder, received_ms)
 
 
 def _update_node(node: Node, batch: Batch, *, order: list[int], offset_ms: int, received_at: datetime) -> None:

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from django.db import connection
-from django.db.models import F, QuerySet
+from django.db.models import F, OuterRef, QuerySet, Subquery
 
-from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.inventory.models import GPU, Node, Stay
+from fleetwatch.inventory.stays import GAP_MS
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.sql import read_statement
 
@@ -36,6 +37,7 @@ class Remembered(NamedTuple):
     """What the next batches of a node are compared with."""
 
     gpus: list[GPU]  # by position in the batches
+    begins: list[int]  # the first window of each one's stay
     digest: bytes
 
 
@@ -46,6 +48,7 @@ class Continued(NamedTuple):
     digest: bytes
     boot_start_ms: int
     sequence: int
+    first_ms: int  # start of its first window
     windows_ms: int  # end of its last window: each of its GPUs has one that ends there, or is the parent of one that has
     newest_ms: int  # of windows and host samples
     received_at: datetime
@@ -63,24 +66,29 @@ class Lived(NamedTuple):
 def remember(node_id: int, uuids: Sequence[str], said: bytes, *, order: list[int]) -> Remembered | None:
     """The GPUs with these UUIDs, once the digest of what the batch with this order `said` is kept for the node.
 
-    None when something newer came meanwhile, or a GPU is not simply one of the
-    node's own (retired, moved, a MIG instance whose parent is not among them).
+    None when something newer came meanwhile, or a GPU is not simply one of the node's own
+    (retired, elsewhere, silent while others report, a MIG instance whose parent is not among them).
     """
-    found = GPU.objects.filter(node_id=node_id, uuid__in=uuids, retired_ms=None, first_ms__isnull=False)
-    rows = {gpu.uuid: gpu for gpu in found}
+    living = GPU.objects.filter(node_id=node_id, uuid__in=uuids, retired_ms=None, first_ms__isnull=False)
+    newest_stay = Stay.objects.filter(gpu=OuterRef("pk"), is_believed=True).order_by("-first_ms").values("first_ms")[:1]
+    rows = {gpu.uuid: gpu for gpu in living.annotate(stay_ms=Subquery(newest_stay))}
     ids = {gpu.pk for gpu in rows.values()}
     if len(rows) < len(uuids) or any(gpu.facts_order != order or gpu.parent_id not in {None, *ids} for gpu in rows.values()):
         return None
-    gpus = [rows[uuid] for uuid in uuids]
-    digest = _digest(said, gpus)
+    ends = [gpu.last_ms or 0 for gpu in rows.values()]
+    if ends and max(ends) - min(ends) >= GAP_MS:
+        return None
+    gpus: list[GPU] = [rows[uuid] for uuid in uuids]
+    begins = [rows[uuid].stay_ms for uuid in uuids]
+    digest = _digest(said, gpus, begins)
     if not Node.objects.filter(pk=node_id, facts_order=order).update(facts_digest=digest, continued_order=order):
         return None
-    return Remembered(gpus, digest)
+    return Remembered(gpus, begins, digest)
 
 
-def _digest(said: bytes, gpus: Sequence[GPU]) -> bytes:
-    """The same while the same is said of the same GPUs and their capacity begins where it began."""
-    rows = b",".join(b"%d from %d" % (gpu.pk, gpu.first_ms or 0) for gpu in gpus)
+def _digest(said: bytes, gpus: Sequence[GPU], begins: Sequence[int]) -> bytes:
+    """The same while the same is said of the same GPUs and their stays begin where they began."""
+    rows = b",".join(b"%d from %d" % (gpu.pk, begin) for gpu, begin in zip(gpus, begins, strict=True))
     return hashlib.blake2b(said + b"\n" + rows, digest_size=16).digest()
 
 
@@ -119,12 +127,14 @@ def extend(batches: Sequence[Continued]) -> dict[int, Lived]:
 
 
 def _columns(batches: Sequence[Continued]) -> dict[str, object]:
-    nodes, digests, boot_starts, sequences, windows, newest, received, agents = zip(*batches, strict=True)
+    nodes, digests, boot_starts, sequences, firsts, windows, newest, received, agents = zip(*batches, strict=True)
     return {
         "nodes": integers(nodes),
         "digests": list(digests),
         "boot_starts": integers(boot_starts),
         "sequences": integers(sequences),
+        "firsts": integers(firsts),
+        "gap": GAP_MS,
         "windows": integers(windows),
         "newest": integers(newest),
         "received": list(received),

@@ -9,14 +9,15 @@ from django.db import connection
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import Node
-from fleetwatch.ledger import adjustments, cuts, plan, reading, store
+from fleetwatch.ledger import adjustments, cuts, observed, plan, reading, store
 from fleetwatch.ledger import retention as ledger_retention
-from fleetwatch.ledger.facts import Capacity, Judgement
+from fleetwatch.ledger.facts import Capacity, Judgement, spans_by_gpu
 from fleetwatch.ledger.models import Adjustment, Entry, Run
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.policy import CONDITIONS, KINDS, STATES, TIERS, Policy
 from fleetwatch.ledger.selectors import longest_reach_ms
 from fleetwatch.lib.intervals import HOUR_MS, ceil_hour, floor_hour, from_ms, to_ms
+from fleetwatch.lib.spans import clip, length_ms
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry.models import TouchedHour
 
@@ -38,7 +39,8 @@ class Imbalance:
 
 def unbalanced(start: datetime, end: datetime, *, now: datetime | None = None) -> list[Imbalance]:
     """What does not balance in the clock hours of [start, end), by node and hour: unbalanced_of() of every node."""
-    return [fault for node in nodes() for fault in unbalanced_of(node, start, end, now=now)]
+    of_nodes = [fault for node in nodes() for fault in unbalanced_of(node, start, end, now=now)]
+    return [*of_nodes, *spent_twice(start, end)]
 
 
 def nodes() -> list[Node]:
@@ -62,6 +64,9 @@ def unbalanced_of(node: Node, start: datetime, end: datetime, *, now: datetime |
         for rule in RULES:
             yield from rule(span)
     if now is not None:
+        oldest = to_ms(retention.horizon(now) + timedelta(hours=6))
+        for begin in range(max(low, oldest), high, HOURS_PER_PASS * HOUR_MS):
+            yield from _observed(_Span(node, gpus, begin, min(begin + HOURS_PER_PASS * HOUR_MS, high), waiting))
         yield from _judged_otherwise(node, low, high, waiting, now=now)
 
 
@@ -112,14 +117,12 @@ def _capacity_is_spent(span: _Span) -> Iterator[Imbalance]:
             {"node": span.node.pk, "start": from_ms(span.start_ms), "end": from_ms(span.end_ms)},
         )
         spent = {(gpu_id, to_ms(start)): int(total) for gpu_id, start, total in cursor.fetchall()}
-    for one in span.gpus:
-        if one.parent_id is not None:
-            continue
+    for gpu_id, spans in spans_by_gpu(one for one in span.gpus if one.parent_id is None).items():
         for cut, following in pairwise(edges):
-            capacity = max(min(one.end_ms, following) - max(one.start_ms, cut), 0)
-            total = spent.pop((one.gpu_id, cut), 0)
+            capacity = length_ms(clip(spans, cut, following))
+            total = spent.pop((gpu_id, cut), 0)
             if total != capacity and cut // HOUR_MS * HOUR_MS not in span.waiting:
-                yield span.fault("states sum to capacity", cut, f"GPU {one.gpu_id}: {total} ms in states, {capacity} ms of capacity")
+                yield span.fault("states sum to capacity", cut, f"GPU {gpu_id}: {total} ms in states, {capacity} ms of capacity")
     for (gpu_id, cut), total in spent.items():
         if cut // HOUR_MS * HOUR_MS not in span.waiting:
             yield span.fault("no time outside capacity", cut, f"GPU {gpu_id}: {total} ms where there is no capacity or no cut")
@@ -177,6 +180,24 @@ RULES: tuple[Callable[[_Span], Iterator[Imbalance]], ...] = (
     _adjusted_in_closed_months,
     _runs_match,
 )
+
+
+def _observed(span: _Span) -> Iterator[Imbalance]:
+    """No window is called missing, and each belongs to a stay of its GPU with the node."""
+    windows = observed.read_windows(span.node.pk, span.start_ms, span.end_ms)
+    for gpu_id, hour, gpu_ms in observed.seen_but_missing(span.node, span.gpus, windows, span.start_ms, span.end_ms):
+        if hour not in span.waiting:
+            yield span.fault(
+                "what windows tell is not missing", hour, f"GPU {gpu_id}: {gpu_ms} ms are called missing, and windows cover them"
+            )
+    for gpu_id, (start_ms, end_ms) in observed.unclaimed(span.node, windows):
+        yield span.fault("every window has its stay", start_ms, f"GPU {gpu_id}: windows of {end_ms - start_ms} ms that no stay claims")
+
+
+def spent_twice(start: datetime, end: datetime) -> Iterator[Imbalance]:
+    """GPUs that are billed on two nodes at once."""
+    for uuid, cut, gpu_ms in observed.spent_twice(floor_hour(start), ceil_hour(end)):
+        yield Imbalance("one node at a time", "any", cut, f"GPU {uuid}: {gpu_ms} ms on all nodes together")
 
 
 def _judged_otherwise(node: Node, low: int, high: int, waiting: set[int], *, now: datetime) -> Iterator[Imbalance]:

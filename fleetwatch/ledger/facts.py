@@ -1,7 +1,7 @@
 """What is judged: windows as columns, who held which GPU, what is known of the GPUs. Pure values."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -52,7 +52,7 @@ class Windows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """One GPU that is judged, and over which [start_ms, end_ms) it is capacity.
+    """One GPU that is judged, and one [start_ms, end_ms) over which it is capacity; one that came back has several.
 
     A MIG instance has a parent and a weight: the share of the parent that it is, 0 to 1.
     `is_live`: the end is only where the node's telemetry ends for now.
@@ -66,6 +66,14 @@ class Capacity:
     weight: float = 1.0
     idle_w: float | None = None
     limit_w: float | None = None
+
+
+def spans_by_gpu(capacities: Iterable[Capacity]) -> dict[int, list[tuple[int, int]]]:
+    """GPU id -> when it is capacity."""
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for capacity in capacities:
+        spans.setdefault(capacity.gpu_id, []).append((capacity.start_ms, capacity.end_ms))
+    return spans
 
 
 class Hold(Protocol):

@@ -6,22 +6,22 @@ is retired as of when it was last seen: the time is taken away again.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from django.db.models import Q
 
 from fleetwatch.ledger import adjustments, reading, run_rows, store
-from fleetwatch.ledger.facts import Capacity, Judgement
+from fleetwatch.ledger.facts import Capacity, Judgement, spans_by_gpu
 from fleetwatch.ledger.models import Entry, Posted, Run
 from fleetwatch.ledger.plan import Frontier
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.reading import NodeFacts
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.spans import Span, clip, difference
 
 HOURS_PER_PASS = 24 * 7  # without windows
-Span = tuple[int, int]
 # (GPU, holder, state, clock hour)
 Held = tuple[int, int | None, str, int]
 
@@ -32,7 +32,7 @@ def write(
     """How many hours, entries, parts of runs and adjustments changed before `until_ms`, because capacity did since it was last posted."""
     did = dict.fromkeys(("changed", "entries", "runs", "adjustments"), 0)
     booked_at = max(now, from_ms(closed.until_ms)) if closed.months else now
-    for grown in _grown(facts.capacities, posted, until_ms):
+    if grown := _grown(facts.capacities, posted, until_ms):
         judge = replace(facts, capacities=grown)
         low, high = min(one.start_ms for one in grown), max(one.end_ms for one in grown)
         for start in range(low // HOUR_MS * HOUR_MS, high, HOURS_PER_PASS * HOUR_MS):
@@ -44,30 +44,20 @@ def write(
     return did
 
 
-def _grown(capacities: Iterable[Capacity], posted: Mapping[int, Posted], until_ms: int) -> list[list[Capacity]]:
-    """GPUs (with their instances) over capacity before `until_ms` that nothing was posted for: what began earlier, what ended later."""
-    told = list(capacities)
-    found: list[list[Capacity]] = []
-    for side in (_began_earlier, _ended_later):
-        spans = {one.gpu_id: (span[0], min(span[1], until_ms)) for one in told if one.parent_id is None and (span := side(one, posted))}
-        parts = [_within(one, spans.get(one.gpu_id if one.parent_id is None else one.parent_id, (0, 0))) for one in told]
-        if grown := [one for one in parts if one.start_ms < one.end_ms]:
-            found.append(grown)
-    return found
+def _grown(capacities: Sequence[Capacity], posted: Mapping[int, Posted], until_ms: int) -> list[Capacity]:
+    """GPUs (with their instances) over capacity before `until_ms` that nothing was posted for."""
+    grown: list[Capacity] = []
+    whole = spans_by_gpu(one for one in capacities if one.parent_id is None)
+    for capacity in capacities:
+        gpu_id = capacity.gpu_id if capacity.parent_id is None else capacity.parent_id
+        new = difference(whole.get(gpu_id, []), _posted_spans(posted.get(gpu_id)))
+        for start, end in clip(new, capacity.start_ms, min(capacity.end_ms, until_ms)):
+            grown.append(replace(capacity, start_ms=start, end_ms=end))
+    return grown
 
 
-def _began_earlier(one: Capacity, posted: Mapping[int, Posted]) -> Span | None:
-    row = posted.get(one.gpu_id)
-    return None if row is None else (one.start_ms, min(row.start_ms, one.end_ms))
-
-
-def _ended_later(one: Capacity, posted: Mapping[int, Posted]) -> Span | None:
-    row = posted.get(one.gpu_id)
-    return (one.start_ms, one.end_ms) if row is None else (max(row.end_ms, one.start_ms), one.end_ms)
-
-
-def _within(one: Capacity, span: Span) -> Capacity:
-    return replace(one, start_ms=max(one.start_ms, span[0]), end_ms=min(one.end_ms, span[1]))
+def _posted_spans(row: Posted | None) -> list[Span]:
+    return [] if row is None else [(start, end) for start, end in row.spans]
 
 
 def _append(
@@ -86,34 +76,35 @@ def _append(
         did[name] += sum(map(len, hours.values()))
 
 
-def _shrunk(capacities: Iterable[Capacity], posted: Mapping[int, Posted], until_ms: int) -> list[tuple[list[int], Span]]:
-    """(a GPU and its instances, time before `until_ms` that is no longer its capacity) where it ended earlier than was posted."""
-    told = list(capacities)
-    found = []
-    for one in told:
-        row = posted.get(one.gpu_id)
-        if one.parent_id is None and row is not None and one.end_ms < min(row.end_ms, until_ms):
-            family = [one.gpu_id, *(part.gpu_id for part in told if part.parent_id == one.gpu_id)]
-            found.append((family, (one.end_ms, min(row.end_ms, until_ms))))
-    return found
+def _shrunk(capacities: Sequence[Capacity], posted: Mapping[int, Posted], until_ms: int) -> list[tuple[list[int], Span]]:
+    """(a GPU and its instances, time before `until_ms` that is no longer its capacity) where less is than was posted."""
+    whole = spans_by_gpu(one for one in capacities if one.parent_id is None)
+    shrunk: list[tuple[list[int], Span]] = []
+    for gpu_id, spans in whole.items():
+        family = [gpu_id, *{one.gpu_id for one in capacities if one.parent_id == gpu_id}]
+        gone = difference(_posted_spans(posted.get(gpu_id)), spans)
+        shrunk += [(family, (start, min(end, until_ms))) for start, end in gone if start < until_ms]
+    return shrunk
 
 
 def _take_away(node_id: int, gpu_ids: list[int], span: Span, *, closed_ms: int, booked_at: datetime, did: dict[str, int]) -> None:
     """Takes the time in the span out of runs, and as much of the same holder and state out of entries.
 
-    Capacity ends with the GPU's last window: after it everything is unobserved or unavailable,
+    Capacity ends with the GPU's last window there: after it everything is unobserved or unavailable,
     so a part that reaches into the span gives what it has of that.
     """
     taken: dict[Held, int] = defaultdict(int)
     gone = []
     for part in Run.objects.filter(gpu_id__in=gpu_ids, end_ms__gt=span[0], start_ms__lt=span[1]):
-        left = _left_before(part, span[0])
+        left = _left_beside(part, span)
         for state, gpu_ms in part.state_ms.items():
             taken[part.gpu_id, part.job_id, state, part.start_ms // HOUR_MS * HOUR_MS] += gpu_ms - left.get(state, 0)
         if not left:
             gone.append(part.pk)
-        elif part.end_ms > span[0]:
-            part.end_ms, part.state_ms = span[0], left
+        else:
+            # one that goes on behind the span keeps its ends: a part has no hole
+            part.end_ms = span[0] if part.start_ms < span[0] and part.end_ms <= span[1] else part.end_ms
+            part.state_ms = left
             part.save(update_fields=["end_ms", "state_ms"])
     Run.objects.filter(pk__in=gone).delete()
     did["runs"] += len(gone)
@@ -124,11 +115,12 @@ def _take_away(node_id: int, gpu_ids: list[int], span: Span, *, closed_ms: int, 
     did["changed"] += len(hours)
 
 
-def _left_before(part: Run, end_ms: int) -> dict[str, int]:
-    """What the part holds before that moment."""
-    if part.start_ms >= end_ms:
+def _left_beside(part: Run, span: Span) -> dict[str, int]:
+    """What the part holds outside the span."""
+    if span[0] <= part.start_ms and part.end_ms <= span[1]:
         return {}
-    beyond = sum(part.state_ms.values()) * (part.end_ms - end_ms) // (part.end_ms - part.start_ms)
+    inside_ms = min(part.end_ms, span[1]) - max(part.start_ms, span[0])
+    beyond = sum(part.state_ms.values()) * inside_ms // (part.end_ms - part.start_ms)
     left = dict(part.state_ms)
     for state in ("unobserved", "unavailable"):
         less = min(beyond, left.get(state, 0))

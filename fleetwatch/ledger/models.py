@@ -173,6 +173,5 @@ class Posted(models.Model):
     """What posting last took for granted of a GPU, beyond its windows; where that changed, hours are posted again."""
 
     gpu = models.OneToOneField("inventory.GPU", on_delete=models.CASCADE, primary_key=True, related_name="posted")
-    start_ms = models.BigIntegerField(help_text="capacity began")
-    end_ms = models.BigIntegerField(help_text="capacity ended, or telemetry did for now")
+    spans = models.JSONField(help_text="[start_ms, end_ms] of each span of capacity, or to where telemetry went for now")
     outages = models.JSONField(default=list, help_text="[start_ms, end_ms or null, reason] of unavailability")

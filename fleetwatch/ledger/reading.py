@@ -1,13 +1,16 @@
 """From rows to what the pure core judges: capacity, outages, columns, holders of one node."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.inventory.selectors import stays_of_node
+from fleetwatch.inventory.stays import Reported
+from fleetwatch.inventory.stays import capacity as capacity_spans
 from fleetwatch.jobs.selectors import holdings, source_status
 from fleetwatch.ledger import cuts, outages, states
 from fleetwatch.ledger.facts import COLUMNS, Capacity, Judgement, Outage, Question
@@ -22,7 +25,7 @@ _NO_WINDOWS = frames.Frame(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, columns={})
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What is known of a node's GPUs beyond their windows."""
+    """What is known of a node's GPUs beyond their windows; a GPU that came back has several spans of capacity."""
 
     node_id: int
     capacities: list[Capacity]
@@ -30,36 +33,39 @@ class NodeFacts:
 
 
 def capacities(node: Node) -> list[Capacity]:
-    """The node's GPUs that were ever observed, with their capacity: to where telemetry ends for now, or to their retirement.
+    """The node's GPUs that were ever observed there, with each span of their capacity: to where telemetry ends for now,
+    to their retirement, or to the last window before they were elsewhere.
 
     A MIG instance is a part of its parent from its first window to its last.
     """
     if node.last_ms is None:
         return []
-    gpus = list(node.gpus.select_related("model", "parent").order_by("pk"))
-    first = _first_ms(gpus)
-    return [_capacity(gpu, first[gpu.pk], node.last_ms) for gpu in gpus if gpu.pk in first]
+    stays_by_gpu = stays_of_node(node)
+    gpus = node.gpus.select_related("model", "parent").order_by("pk")
+    return [
+        capacity for gpu in gpus if gpu.pk in stays_by_gpu for capacity in _capacities(gpu, stays_by_gpu[gpu.pk], node_last_ms=node.last_ms)
+    ]
 
 
-def _first_ms(gpus: Iterable[GPU]) -> dict[int, int]:
-    """When each GPU's capacity begins; a parent's no later than its instances'."""
-    first = {gpu.pk: gpu.first_ms for gpu in gpus if gpu.first_ms is not None}
-    for gpu in gpus:
-        if gpu.parent_id is not None and gpu.first_ms is not None:
-            first[gpu.parent_id] = min(gpu.first_ms, first.get(gpu.parent_id, gpu.first_ms))
-    return first
-
-
-def _capacity(gpu: GPU, first_ms: int, node_last_ms: int) -> Capacity:
+def _capacities(gpu: GPU, reported: Reported, *, node_last_ms: int) -> Iterator[Capacity]:
     end_ms = node_last_ms if gpu.retired_ms is None else gpu.retired_ms
+    newest_ms = gpu.newest_ms
+    if gpu.parent is not None and newest_ms is not None:
+        end_ms = min(end_ms, newest_ms)
+    limits = _limits(gpu)
+    for start_ms, until_ms in capacity_spans(reported.own, reported.others, end_ms):
+        is_live = gpu.retired_ms is None and until_ms == end_ms
+        yield replace(limits, start_ms=start_ms, end_ms=until_ms, is_live=is_live)
+
+
+def _limits(gpu: GPU) -> Capacity:
+    """What it is judged by, without a time."""
     if gpu.parent is not None:
-        newest_ms = gpu.newest_ms
-        seen_to = newest_ms if newest_ms is not None else first_ms
         # power is the parent's alone: no limits, so that an instance is never judged by it
-        return Capacity(gpu.pk, first_ms, min(end_ms, seen_to), gpu.retired_ms is None, gpu.parent_id, weight(gpu, gpu.parent))
+        return Capacity(gpu.pk, 0, 0, parent_id=gpu.parent_id, weight=weight(gpu, gpu.parent))
     model = gpu.model
     limit_w = gpu.power_limit_w if gpu.power_limit_w is not None else model.limit_w if model else None
-    return Capacity(gpu.pk, first_ms, end_ms, gpu.retired_ms is None, idle_w=model.idle_w if model else None, limit_w=limit_w)
+    return Capacity(gpu.pk, 0, 0, idle_w=model.idle_w if model else None, limit_w=limit_w)
 
 
 def weight(gpu: GPU, parent: GPU) -> float:
@@ -90,7 +96,8 @@ def node_facts(node: Node, policy: Policy, known: Mapping[tuple[int, int, str], 
         return NodeFacts(node.pk, gpus, {})
     reboots = boots(node.pk)
     found: dict[int, list[Outage]] = {}
-    for gpu in gpus:
+    # of a GPU that came back the last span of its capacity: an outage ends where that does
+    for gpu in {gpu.gpu_id: gpu for gpu in gpus}.values():
         found[gpu.gpu_id] = [
             _effective(node.pk, one, gpu, policy, known=(known or {}).get((gpu.gpu_id, one.start_ms, one.reason)))
             for one in outages.by_events(gpu.gpu_id, told, reboots)

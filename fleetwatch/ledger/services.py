@@ -11,7 +11,7 @@ from django.db.models import Max, Min
 
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import adjustments, closing, final, plan, reading, store
-from fleetwatch.ledger.facts import Capacity
+from fleetwatch.ledger.facts import Capacity, spans_by_gpu
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.models import Posted
 from fleetwatch.ledger.outages import FOREVER_MS
@@ -19,6 +19,7 @@ from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.reading import Known, NodeFacts
 from fleetwatch.ledger.selectors import current_policy, longest_reach_ms
 from fleetwatch.lib.intervals import EPOCH, HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.spans import difference
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry.services import claim_touched, release_touched, touch_hours
 
@@ -167,19 +168,19 @@ def _oldest_ms(now: datetime, reach_ms: int) -> int:
 
 def _bounds(capacities: Iterable[Capacity], posted: Mapping[int, Posted]) -> tuple[int, int]:
     """From the earliest to the latest time that is or was some GPU's capacity."""
-    spans = [(one.start_ms, one.end_ms) for one in capacities] + [(row.start_ms, row.end_ms) for row in posted.values()]
+    spans = [(one.start_ms, one.end_ms) for one in capacities] + [span for row in posted.values() for span in row.spans]
     return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else (0, 0)
 
 
 def _changed_facts(facts: NodeFacts, posted: Mapping[int, Posted]) -> list[tuple[int, int]]:
     """The time in which some GPU's capacity or unavailability is not what the last posting took it for."""
     changed: list[tuple[int, int]] = []
-    for one in facts.capacities:
-        row = posted.get(one.gpu_id)
-        before = {"capacity": (row.start_ms, row.end_ms)} if row else {}
-        before |= {f"{start} {why}": (start, _forever(end)) for start, end, why, _ in (row.outages if row else [])}
-        after = {"capacity": (one.start_ms, one.end_ms)}
-        after |= {f"{outage.start_ms} {outage.reason}": (outage.start_ms, outage.end_ms) for outage in facts.outages.get(one.gpu_id, [])}
+    for gpu_id, spans in spans_by_gpu(facts.capacities).items():
+        row = posted.get(gpu_id)
+        before_spans = [] if row is None else [(start, end) for start, end in row.spans]
+        changed += [*difference(before_spans, spans), *difference(spans, before_spans)]
+        before = {f"{start} {why}": (start, _forever(end)) for start, end, why, _ in (row.outages if row else [])}
+        after = {f"{outage.start_ms} {outage.reason}": (outage.start_ms, outage.end_ms) for outage in facts.outages.get(gpu_id, [])}
         for name in before.keys() | after.keys():
             changed += _difference(before.get(name), after.get(name))
     return changed
@@ -206,12 +207,13 @@ def _known(posted: Mapping[int, Posted], *, unchanged_ms: int) -> dict[tuple[int
 
 def _remember(facts: NodeFacts, posted: Mapping[int, Posted]) -> None:
     rows = []
-    for one in facts.capacities:
+    for gpu_id, spans in spans_by_gpu(facts.capacities).items():
         told: list[list[Any]] = [
             [outage.start_ms, None if outage.end_ms >= FOREVER_MS else outage.end_ms, outage.reason, outage.is_revived]
-            for outage in facts.outages.get(one.gpu_id, [])
+            for outage in facts.outages.get(gpu_id, [])
         ]
-        row = posted.get(one.gpu_id)
-        if row is None or (row.start_ms, row.end_ms, row.outages) != (one.start_ms, one.end_ms, told):
-            rows.append(Posted(gpu_id=one.gpu_id, start_ms=one.start_ms, end_ms=one.end_ms, outages=told))
-    Posted.objects.bulk_create(rows, update_conflicts=True, unique_fields=["gpu"], update_fields=["start_ms", "end_ms", "outages"])
+        row = posted.get(gpu_id)
+        kept = [list(span) for span in spans]
+        if row is None or (row.spans, row.outages) != (kept, told):
+            rows.append(Posted(gpu_id=gpu_id, spans=kept, outages=told))
+    Posted.objects.bulk_create(rows, update_conflicts=True, unique_fields=["gpu"], update_fields=["spans", "outages"])

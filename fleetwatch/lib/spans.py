@@ -27,3 +27,8 @@ def difference(spans: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
 def clip(spans: Iterable[Span], lower: int, upper: int) -> list[Span]:
     """What of `spans` lies in [lower, upper)."""
     return [(max(low, lower), min(high, upper)) for low, high in union(spans) if low < upper and high > lower]
+
+
+def length_ms(spans: Iterable[Span]) -> int:
+    """How much the spans cover."""
+    return sum(upper - lower for lower, upper in union(spans))

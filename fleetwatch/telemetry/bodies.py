@@ -29,6 +29,10 @@ _NULL = Raw(b"null")
 _GZIP = 16 + zlib.MAX_WBITS
 
 
+# A node, and the text in which it names its GPUs.
+Naming = tuple[int, bytes]
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """What decoding needs of a Batch row."""
@@ -85,12 +89,21 @@ def opened(row: Row) -> Body:
     return Body(row, _BODIES.decode(zlib.decompress(row.payload, _GZIP)))
 
 
-def uuids(bodies: Iterable[Body]) -> dict[bytes, list[str]]:
-    """What the batches say of their GPUs, as text -> UUIDs by position."""
-    return {text: [gpu.uuid for gpu in _GPUS.decode(text)] for text in {bytes(body.said.gpus) for body in bodies}}
+def uuids(bodies: Iterable[Body]) -> dict[Naming, list[str]]:
+    """What nodes say of their GPUs: (node id, text) -> UUIDs by position."""
+    by_text: dict[bytes, list[str]] = {}
+    namings = {_naming(body) for body in bodies}
+    for _, text in namings:
+        if text not in by_text:
+            by_text[text] = [gpu.uuid for gpu in _GPUS.decode(text)]
+    return {(node_id, text): by_text[text] for node_id, text in namings}
 
 
-def windows(bodies: Sequence[Body], gpu_ids: dict[bytes, list[int]], names: Iterable[str]) -> Table:
+def _naming(body: Body) -> Naming:
+    return body.row.node_id, bytes(body.said.gpus)
+
+
+def windows(bodies: Sequence[Body], gpu_ids: dict[Naming, list[int]], names: Iterable[str]) -> Table:
     """The GPU windows in the order given, times corrected, with those of the named columns that any batch has."""
     bodies, counts = _counted(bodies, lambda body: body.said.windows)
     says = [body.said.windows for body in bodies]
@@ -146,15 +159,18 @@ def _times(bodies: Sequence[Body], says: Sequence[Any], counts: list[int]) -> Ta
     }
 
 
-def _gpu_ids(bodies: Sequence[Body], positions: NDArray[np.int64], counts: list[int], gpu_ids: dict[bytes, list[int]]) -> NDArray[np.int64]:
-    offsets: dict[bytes, int] = {}
+def _gpu_ids(
+    bodies: Sequence[Body], positions: NDArray[np.int64], counts: list[int], gpu_ids: dict[Naming, list[int]]
+) -> NDArray[np.int64]:
+    offsets: dict[Naming, int] = {}
     ids: list[int] = []
-    for text in dict.fromkeys(bytes(body.said.gpus) for body in bodies):
-        offsets[text] = len(ids)
-        ids.extend(gpu_ids[text])
-    firsts = np.array([offsets[bytes(body.said.gpus)] for body in bodies], dtype=np.int64)
-    found: NDArray[np.int64] = np.array(ids, dtype=np.int64)[np.repeat(firsts, counts) + positions]
-    return found
+    namings = [_naming(body) for body in bodies]
+    for naming in dict.fromkeys(namings):
+        offsets[naming] = len(ids)
+        ids.extend(gpu_ids[naming])
+    firsts = np.array([offsets[naming] for naming in namings], dtype=np.int64)
+    by_window: NDArray[np.int64] = np.array(ids, dtype=np.int64)[np.repeat(firsts, counts) + positions]
+    return by_window
 
 
 def _dead_processes(bodies: Sequence[Body], positions: NDArray[np.int64], counts: list[int]) -> NDArray[np.float64]:

@@ -113,10 +113,12 @@ def _fetch(keys: str, parameters: list[Any], *, ends_after_ms: int = 0) -> list[
     return [Row(*row) for row in found]
 
 
-def _gpu_ids(uuids: dict[bytes, list[str]]) -> dict[bytes, list[int]]:
-    """The GPUs' ids, by what batches say of them."""
+def _gpu_ids(uuids: dict[bodies.Naming, list[str]]) -> dict[bodies.Naming, list[int]]:
+    """The ids of each node's own rows of its GPUs, by what its batches say of them: where a GPU is now does not matter."""
     if not uuids:
         return {}
-    wanted = sorted({uuid for said in uuids.values() for uuid in said})
-    known = dict(rows.fetched("SELECT uuid, id FROM inventory_gpu WHERE uuid = ANY(%s)", [wanted]))
-    return {text: [known[uuid] for uuid in said] for text, said in uuids.items()}
+    nodes = sorted({node_id for node_id, _ in uuids})
+    wanted = sorted({uuid for named in uuids.values() for uuid in named})
+    found = rows.fetched("SELECT node_id, uuid, id FROM inventory_gpu WHERE node_id = ANY(%s) AND uuid = ANY(%s)", [nodes, wanted])
+    ids = {(node_id, uuid): gpu_id for node_id, uuid, gpu_id in found}
+    return {(node_id, text): [ids[node_id, uuid] for uuid in named] for (node_id, text), named in uuids.items()}

@@ -140,16 +140,19 @@ def test_a_get_is_not_allowed(client):
     assert client.get("/api/v1/batches").status_code == 405
 
 
-def test_a_gpu_that_another_node_is_reporting_is_refused_and_leaves_nothing(client):
+def test_a_gpu_that_another_node_is_reporting_costs_its_own_windows_and_not_the_batch(client):
     post(client, payload(node="n1"), bearer=token("n1"))
-    bearer = token("n2")
-    before = counts()
 
-    answer = post(client, payload(node="n2"), bearer=bearer)
+    answer = post(client, payload(node="n2", gpus=[gpu("GPU-1"), gpu("GPU-2")]), bearer=token("n2"))
 
-    assert answer.status_code == 422
-    assert answer.json()["field"] == "gpus[0].uuid"
-    assert counts() == before
+    assert (answer.status_code, answer.json()["stored"]) == (200, 3)
+    [refused] = answer.json()["refused"]
+    assert refused["gpu"] == "GPU-1"
+    assert "node n1 reports this GPU too" in refused["why"]
+    assert list(GPU.objects.filter(first_ms__isnull=False).order_by("uuid").values_list("uuid", "node__name")) == [
+        ("GPU-1", "n1"),
+        ("GPU-2", "n2"),
+    ]
 
 
 def test_a_database_that_is_away_is_503_with_retry_after(client, monkeypatch):

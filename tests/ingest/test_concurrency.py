@@ -79,7 +79,7 @@ def test_nodes_that_share_jobs_and_teams_do_not_deadlock():
 def test_gpus_that_change_places_at_once_do_not_deadlock():
     pairs = [(f"a{number}", f"b{number}") for number in range(4)]
     for node in (name for pair in pairs for name in pair):
-        storing(node, gpus=[gpu(f"GPU-{node}")])()
+        storing(node, gpus=[gpu(f"GPU-{node}")], start_ms=T0 - 60_000)()
     later = T0 + 60_000
 
     answers = [

@@ -4,7 +4,6 @@ import pytest
 
 from fleetwatch.inventory import selectors
 from fleetwatch.inventory.models import GPU, GPUModel, Node
-from fleetwatch.inventory.moves import ForeignGPUError
 from fleetwatch.inventory.services import SILENT_MS, node_by_name, register_batch, retire, retire_silent
 from fleetwatch.lib.intervals import from_ms
 from tests.ingest.factories import NOW, NOW_MS, T0, batch, gpu
@@ -72,88 +71,6 @@ def test_a_gpu_that_names_itself_as_its_parent_has_none():
     assert GPU.objects.get().parent is None
 
 
-def test_a_gpu_moves_to_another_node_once_its_old_one_is_silent_about_it():
-    register(node="n1", start_ms=T0)
-
-    register(node="n2", start_ms=T0 + 30_000)
-
-    assert GPU.objects.get(uuid="GPU-1").node.name == "n2"
-
-
-def test_the_time_before_a_move_stays_with_the_node_that_observed_it():
-    register(node="n1", gpus=[gpu("GPU-1"), gpu("GPU-2")])
-    register(node="n1", sequence=2, gpus=[gpu("GPU-2")], start_ms=T0 + 90_000)
-
-    moved = register(node="n2", gpus=[{"uuid": "GPU-1"}], start_ms=T0 + 60_000)
-
-    former, now = GPU.objects.get(node__name="n1", index=0, last_ms=T0 + 30_000), GPU.objects.get(uuid="GPU-1")
-    assert (former.uuid, former.first_ms, former.retired_ms) == (f"GPU-1@{T0}", T0, T0 + 30_000)
-    assert (now.node.name, now.first_ms, now.last_ms, now.retired_ms) == ("n2", T0 + 60_000, T0 + 90_000, None)
-    assert (now.model_name, now.power_limit_w) == ("NVIDIA H100 80GB HBM3", 700.0)
-    assert moved.ended == [(former.node_id, (T0 + 29_999, T0 + 120_000))]
-
-
-def test_what_the_former_node_still_sends_of_the_time_before_goes_to_its_stay():
-    register(node="n1", start_ms=T0)
-    register(node="n2", start_ms=T0 + 90_000)
-
-    late = register(node="n1", sequence=2, start_ms=T0 + 60_000).gpus[0]
-
-    late.refresh_from_db()
-    assert (late.uuid, late.last_ms, late.retired_ms) == (f"GPU-1@{T0}", T0 + 90_000, T0 + 90_000)
-    with pytest.raises(ForeignGPUError, match="node n2"):
-        register(node="n1", sequence=3, start_ms=T0 + 70_000)
-
-
-def test_a_former_node_may_be_heard_of_after_the_new_one():
-    register(node="n2", start_ms=T0 + 30_000)
-
-    late = register(node="n1", start_ms=T0).gpus[0]
-
-    late.refresh_from_db()
-    assert (late.uuid, late.node.name, late.first_ms, late.retired_ms) == (f"GPU-1@{T0}", "n1", T0, T0 + 30_000)
-    assert GPU.objects.get(uuid="GPU-1").node.name == "n2"
-    with pytest.raises(ForeignGPUError):
-        register(node="n3", start_ms=T0)
-
-
-def test_a_gpu_that_moves_back_begins_a_new_stay():
-    register(node="n1", start_ms=T0)
-    register(node="n2", start_ms=T0 + 30_000)
-
-    register(node="n1", sequence=2, start_ms=T0 + 60_000)
-
-    stays = GPU.objects.order_by("first_ms").values_list("node__name", "uuid", "first_ms", "retired_ms")
-    assert list(stays) == [
-        ("n1", f"GPU-1@{T0}", T0, T0 + 30_000),
-        ("n2", f"GPU-1@{T0 + 30_000}", T0 + 30_000, T0 + 60_000),
-        ("n1", "GPU-1", T0 + 60_000, None),
-    ]
-
-
-@pytest.mark.parametrize("named", [[], [gpu("GPU-1")]])
-def test_instances_move_with_the_gpu_that_they_are_parts_of(named):
-    parts = [gpu("MIG-1", parent_uuid="GPU-1", mig_profile="3g.40gb"), *named]
-    windows = {"gpu": [0], "observed_ms": [10_000]}
-    register(node="n1", gpus=parts, windows=windows | {"start_ms": [T0]})
-
-    register(node="n2", gpus=parts, windows=windows | {"start_ms": [T0 + 30_000]})
-
-    families = (
-        GPU.objects.filter(parent__isnull=False)
-        .order_by("first_ms")
-        .values_list("node__name", "uuid", "parent__uuid", "parent__node__name")
-    )
-    assert list(families) == [("n1", f"MIG-1@{T0}", f"GPU-1@{T0}", "n1"), ("n2", "MIG-1", "GPU-1", "n2")]
-
-
-def test_a_gpu_that_another_node_reports_at_the_same_time_is_refused():
-    register(node="n1", start_ms=T0)
-
-    with pytest.raises(ForeignGPUError, match="node n1"):
-        register(node="n2", start_ms=T0 + 29_999)
-
-
 @pytest.mark.parametrize(("silent_ms", "retired"), [(SILENT_MS - 1, 0), (SILENT_MS, 1)])
 def test_a_gpu_is_retired_after_seven_silent_days_of_its_node(silent_ms, retired):
     last_ms = T0 + 30_000
@@ -188,10 +105,10 @@ def test_a_gpu_that_comes_back_is_capacity_again():
     register(sequence=2, start_ms=T0 + 8 * DAY)
     retire_silent(NOW + timedelta(days=9))
 
-    grown = register(sequence=3, start_ms=T0 + 9 * DAY, gpus=[gpu("GPU-2")]).grown
+    changed = register(sequence=3, start_ms=T0 + 9 * DAY, gpus=[gpu("GPU-2")]).changed
 
     assert GPU.objects.get(uuid="GPU-2").retired_ms is None
-    assert grown == [(T0 + 30_000, T0 + 9 * DAY + 30_000)]
+    assert changed == {Node.objects.get().pk: [(T0 + 30_000, T0 + 9 * DAY + 30_000)]}
 
 
 def test_late_windows_from_before_the_retirement_do_not_end_it():

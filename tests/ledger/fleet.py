@@ -41,13 +41,14 @@ class Sender:
     gpus: int = 1
     sequence: int = 0
     boot_id: str = "boot-1"
+    owner: str = ""  # the node whose GPUs it has; its own without
     extra_gpus: list[dict[str, Any]] = field(default_factory=list)
 
     def batch(self, start_ms: int, *says: dict[str, float] | None, window_s: int = 60, **keys: Any) -> dict[str, Any]:
         """What each GPU says window by window from `start_ms` on; None = no window."""
         self.sequence += 1
         gpus = [
-            {"uuid": f"GPU-{self.node}-{place}", "index": place, "model": "NVIDIA H100 80GB HBM3", "power_limit_w": 700.0}
+            {"uuid": f"GPU-{self.owner or self.node}-{place}", "index": place, "model": "NVIDIA H100 80GB HBM3", "power_limit_w": 700.0}
             for place in range(self.gpus)
         ]
         gpus += self.extra_gpus

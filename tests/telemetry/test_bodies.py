@@ -20,7 +20,7 @@ def body(text=None, *, sequence=1, offset_ms=0, gpus=GPUS, host=None, **windows)
 
 
 def windows(*found, names=("util_mean", "power_w")):
-    gpu_ids = {text: [IDS[uuid] for uuid in uuids] for text, uuids in bodies.uuids(found).items()}
+    gpu_ids = {naming: [IDS[uuid] for uuid in uuids] for naming, uuids in bodies.uuids(found).items()}
     return {name: np.where(np.isnan(values), -1, values).tolist() for name, values in bodies.windows(found, gpu_ids, names).items()}
 
 

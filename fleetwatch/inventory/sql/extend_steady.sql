@@ -1,15 +1,17 @@
 -- One row per given node whose newest facts have the given digest: its last_ms before and after, and the order of its newest batch before.
--- In:  nodes, digests, boot_starts, sequences, windows, newest, received, agents (one batch per node, by position).
+-- In:  nodes, digests, boot_starts, sequences, firsts, windows, newest, received, agents (one batch per node, by position); gap (ms):
+--      without windows for so long a stay has ended, and the next one begins the long way.
 -- Again: a batch that is not newer than all before it finds no row. Nodes are locked in order of id until the transaction ends.
 WITH locked AS (
     SELECT given.*
     FROM unnest(
-        %(nodes)s::bigint[], %(digests)b::bytea[], %(boot_starts)s::bigint[], %(sequences)s::bigint[], %(windows)s::bigint[],
-        %(newest)s::bigint[], %(received)b::timestamptz[], %(agents)b::text[]
-    ) AS given (node_id, digest, boot_start_ms, sequence, windows_ms, newest_ms, received_at, agent)
+        %(nodes)s::bigint[], %(digests)b::bytea[], %(boot_starts)s::bigint[], %(sequences)s::bigint[], %(firsts)s::bigint[],
+        %(windows)s::bigint[], %(newest)s::bigint[], %(received)b::timestamptz[], %(agents)b::text[]
+    ) AS given (node_id, digest, boot_start_ms, sequence, first_ms, windows_ms, newest_ms, received_at, agent)
     JOIN inventory_node AS node ON node.id = given.node_id
     WHERE node.facts_digest = given.digest
       AND node.facts_order < jsonb_build_array(given.boot_start_ms, given.sequence)
+      AND given.first_ms - COALESCE(node.windows_ms, node.last_ms) < %(gap)s::bigint
     ORDER BY node.id
     FOR NO KEY UPDATE OF node
 )

@@ -45,6 +45,7 @@ def steps(now: datetime) -> tuple[Step, ...]:
     return (
         Step("rates", costs.ensure_example_rates),
         Step("retire", ingest.retire_silent_gpus),
+        Step("move", ingest.believe_silent_moves),
         Step("post", lambda at: ledger.post(at, LIMIT), lambda: TouchedHour.objects.filter(pk__lte=last_touch).exists()),
         Step("sum", lambda at: day_sums.refresh(at, NODE_DAYS)),
         Step("seal", lambda at: seal.seal_closed_hours(at, LIMIT), lambda: _is_unsealed(last_seal, closed)),

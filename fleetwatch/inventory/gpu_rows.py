@@ -1,0 +1,109 @@
+"""A node's own rows of the GPUs that a batch names, and what the batch says of them: few statements, however many GPUs."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from agent.wire import Batch
+from fleetwatch.inventory.gpu_models import facts_for
+from fleetwatch.inventory.models import GPU, GPUModel, Node
+
+# What a batch says of a GPU: field -> key on the wire. A null there is "not read" and erases nothing.
+FACTS = {
+    "index": "index",
+    "model_name": "model",
+    "memory_total_bytes": "memory_total_bytes",
+    "power_limit_w": "power_limit_w",
+    "sm_count": "sm_count",
+    "mig_profile": "mig_profile",
+    "persistence": "persistence",
+}
+
+
+def uuids_of(batch: Batch) -> set[str]:
+    """Of the batch's GPUs and of the parents that it names."""
+    return {gpu["uuid"] for gpu in batch.gpus} | {gpu["parent_uuid"] for gpu in batch.gpus if gpu.get("parent_uuid")}
+
+
+def of_batch(node: Node, batch: Batch) -> dict[int, GPU]:
+    """The node's row of every GPU of the batch, by position, locked and with its parent; made where it is new."""
+    uuids = uuids_of(batch)
+    rows = _locked(node, uuids)
+    if missing := uuids - rows.keys():
+        GPU.objects.bulk_create([GPU(uuid=uuid, node=node) for uuid in sorted(missing)], ignore_conflicts=True)
+        rows = _locked(node, uuids)
+    gpus = {position: rows[item["uuid"]] for position, item in enumerate(batch.gpus)}
+    _take_parents(batch, gpus, rows)
+    return gpus
+
+
+def with_parents(gpus: Iterable[GPU]) -> dict[int, GPU]:
+    """The GPUs and the parents of MIG instances among them, by id."""
+    return {row.pk: row for gpu in gpus for row in (gpu, gpu.parent) if row is not None}
+
+
+def take_facts(batch: Batch, gpus: dict[int, GPU], *, order: list[int]) -> None:
+    """Writes what is new of the GPUs: known facts change only by a newer batch, unknown ones by any."""
+    changed: dict[int, set[str]] = {}
+    for position, item in enumerate(batch.gpus):
+        gpu = gpus[position]
+        news = _news(gpu, item, is_newer=order >= gpu.facts_order)
+        for field, value in news.items():
+            setattr(gpu, field, value)
+        if news:
+            changed[position] = set(news)
+    if not changed:
+        return
+    renamed = [gpus[position] for position, fields in changed.items() if "model_name" in fields]
+    _take_models(renamed)
+    fields = {"model", *FACTS, "unread"} if renamed else set().union(*changed.values())
+    GPU.objects.bulk_update([gpus[position] for position in changed], sorted(fields))
+
+
+def _locked(node: Node, uuids: set[str]) -> dict[str, GPU]:
+    """The node's GPUs by UUID, locked; the parents of MIG instances that the batch did not name are among them."""
+    own = GPU.objects.select_for_update(no_key=True).filter(node=node).order_by("id")
+    rows = {gpu.uuid: gpu for gpu in own.filter(uuid__in=uuids)}
+    unnamed = {gpu.parent_id for gpu in rows.values() if gpu.parent_id is not None} - {gpu.pk for gpu in rows.values()}
+    if unnamed:
+        rows |= {gpu.uuid: gpu for gpu in own.filter(pk__in=unnamed)}
+    by_id = {gpu.pk: gpu for gpu in rows.values()}
+    for gpu in rows.values():
+        gpu.node = node
+        if gpu.parent_id is not None:
+            gpu.parent = by_id.get(gpu.parent_id)
+    return rows
+
+
+def _take_parents(batch: Batch, gpus: dict[int, GPU], rows: dict[str, GPU]) -> None:
+    moved = []
+    for position, item in enumerate(batch.gpus):
+        gpu = gpus[position]
+        parent = rows.get(item.get("parent_uuid") or "")
+        if parent is not None and parent.pk not in (gpu.pk, gpu.parent_id):
+            gpu.parent = parent
+            moved.append(gpu)
+    if moved:
+        GPU.objects.bulk_update(moved, ["parent"])
+
+
+def _news(gpu: GPU, item: dict[str, Any], *, is_newer: bool) -> dict[str, Any]:
+    news: dict[str, Any] = {}
+    for field, key in FACTS.items():
+        value, known = item.get(key), getattr(gpu, field)
+        if value not in (None, "") and value != known and (is_newer or known in (None, "")):
+            news[field] = value
+    if is_newer and item["unread"] != gpu.unread:
+        news["unread"] = item["unread"]
+    return news
+
+
+def _take_models(gpus: Iterable[GPU]) -> None:
+    """Gives the GPUs the products that their drivers' names stand for; made where they are new."""
+    facts = {gpu.model_name: facts_for(gpu.model_name) for gpu in gpus}
+    new = {each.name: GPUModel(name=each.name, idle_w=each.idle_w, limit_w=each.limit_w) for each in facts.values()}
+    names = list(new)
+    known = set(GPUModel.objects.filter(name__in=names).values_list("name", flat=True))
+    GPUModel.objects.bulk_create([model for name, model in sorted(new.items()) if name not in known], ignore_conflicts=True)
+    models = {model.name: model for model in GPUModel.objects.filter(name__in=names)}
+    for gpu in gpus:
+        gpu.model = models[facts[gpu.model_name].name]

@@ -1,0 +1,101 @@
+"""What was observed, counted from the windows themselves: the ledger may call none of it missing, and every window has its stay."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import numpy as np
+from django.db import connection
+
+from fleetwatch.inventory import selectors as inventory
+from fleetwatch.inventory.models import Node
+from fleetwatch.ledger.facts import Capacity, Ints, spans_by_gpu
+from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
+from fleetwatch.lib.spans import Span, clip, difference, length_ms, union
+from fleetwatch.telemetry import frames
+
+Windows = dict[int, list[Span]]  # GPU id -> the time that its windows cover
+
+# One row: a physical GPU and hour cut with more time than there is, over all nodes. In: start, end (timestamptz).
+# Again: safe, it only reads.
+SPENT_TWICE = """
+WITH said AS (
+    SELECT node_id, gpu_id, start, gpu_ms FROM ledger_entry WHERE start >= %(start)s AND start < %(end)s
+    UNION ALL
+    SELECT node_id, gpu_id, start, gpu_ms FROM ledger_adjustment WHERE start >= %(start)s AND start < %(end)s
+)
+SELECT gpu.uuid, said.start, sum(said.gpu_ms)::bigint
+FROM said
+JOIN inventory_gpu AS part ON part.id = said.gpu_id
+JOIN inventory_gpu AS gpu ON gpu.id = COALESCE(part.parent_id, part.id)
+GROUP BY gpu.uuid, said.start
+HAVING count(DISTINCT said.node_id) > 1 AND sum(said.gpu_ms) > %(hour_ms)s
+ORDER BY said.start, gpu.uuid
+"""
+MISSING = """
+SELECT coalesce(gpu.parent_id, gpu.id), date_trunc('hour', entry.start, 'UTC'), sum(entry.gpu_ms)::bigint
+FROM ledger_entry AS entry
+JOIN inventory_gpu AS gpu ON gpu.id = entry.gpu_id
+WHERE entry.node_id = %(node)s AND entry.start >= %(start)s AND entry.start < %(end)s AND entry.reason = 'missing'
+GROUP BY 1, 2
+"""
+
+
+def read_windows(node_id: int, start_ms: int, end_ms: int) -> Windows:
+    """The time that the node's windows cover in [start_ms, end_ms), by GPU."""
+    frame = frames.read(node_id, start_ms, end_ms, ())
+    order = np.lexsort((frame.start_ms, frame.gpu_id))
+    gpu_ids, starts, ends = frame.gpu_id[order], frame.start_ms[order], frame.end_ms[order]
+    edges = np.flatnonzero(np.append(True, gpu_ids[1:] != gpu_ids[:-1])).tolist() if len(gpu_ids) else []
+    return {
+        int(gpu_ids[low]): clip(_covered(starts[low:high], ends[low:high]), start_ms, end_ms)
+        for low, high in zip(edges, [*edges[1:], len(gpu_ids)], strict=True)
+    }
+
+
+def _covered(starts: Ints, ends: Ints) -> list[Span]:
+    """The union of spans in order of their starts."""
+    reach = np.maximum.accumulate(ends)
+    first = np.flatnonzero(np.append(True, starts[1:] > reach[:-1]))
+    last = np.append(first[1:], len(starts)) - 1
+    return list(zip(starts[first].tolist(), reach[last].tolist(), strict=True))
+
+
+def seen_but_missing(node: Node, gpus: Sequence[Capacity], windows: Windows, start_ms: int, end_ms: int) -> list[tuple[int, int, int]]:
+    """(GPU id, clock hour, milliseconds) that the ledger calls missing though windows cover them."""
+    unseen = _unseen(gpus, windows)
+    with connection.cursor() as cursor:
+        cursor.execute(MISSING, {"node": node.pk, "start": from_ms(start_ms), "end": from_ms(end_ms)})
+        rows = [(gpu_id, to_ms(hour), missing_ms) for gpu_id, hour, missing_ms in cursor.fetchall()]
+    surplus = [
+        (gpu_id, hour, missing_ms - length_ms(clip(unseen.get(gpu_id, []), hour, hour + HOUR_MS))) for gpu_id, hour, missing_ms in rows
+    ]
+    return [row for row in sorted(surplus) if row[2] > 0]
+
+
+def _unseen(gpus: Sequence[Capacity], windows: Windows) -> dict[int, list[Span]]:
+    """Physical GPU id -> its capacity of which no window told, neither its own nor one of each of its instances."""
+    parts: dict[int, list[Capacity]] = defaultdict(list)
+    for gpu in gpus:
+        if gpu.parent_id is not None:
+            parts[gpu.parent_id].append(gpu)
+    unseen: dict[int, list[Span]] = {}
+    for gpu_id, spans in spans_by_gpu(gpu for gpu in gpus if gpu.parent_id is None).items():
+        family = [windows.get(gpu_id, []), *(windows.get(part.gpu_id, []) for part in parts[gpu_id])]
+        of_all = difference(spans, union(span for covered in family for span in covered))
+        of_parts = [difference([(part.start_ms, part.end_ms)], windows.get(part.gpu_id, [])) for part in parts[gpu_id]]
+        unseen[gpu_id] = union([*of_all, *(span for spans in of_parts for span in spans)])
+    return unseen
+
+
+def unclaimed(node: Node, windows: Windows) -> list[tuple[int, Span]]:
+    """(GPU id, time) of windows that belong to no stay of the GPU with the node, neither a believed nor a disputed one."""
+    claimed = inventory.claimed_by(node)
+    return [(gpu_id, span) for gpu_id, spans in sorted(windows.items()) for span in difference(spans, claimed.get(gpu_id, []))]
+
+
+def spent_twice(start: datetime, end: datetime) -> Iterable[tuple[str, datetime, int]]:
+    """(UUID, hour cut, milliseconds) of GPUs that have more time in a cut than an hour: they are billed on two nodes at once."""
+    with connection.cursor() as cursor:
+        cursor.execute(SPENT_TWICE, {"start": start, "end": end, "hour_ms": HOUR_MS})
+        return cursor.fetchall()
