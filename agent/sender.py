@@ -37,6 +37,10 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 TOKEN_WAIT_S = 60.0  # a refused token heals only when a person acts
 LONGEST_RETRY_AFTER_S = 3600.0
 MIN_FLUSH_S, MAX_FLUSH_S = 1, 300
+# So many times the hub failed at one batch before the next one is tried: if it takes that, this one waits, and the others go on.
+FAILURES_OF_ONE = 5
+RETURN_EVERY_S = 3600.0  # and is tried again so often
+HUB_IS_AWAY = frozenset((502, 503, 504))  # says nothing of the batch
 REMIND_EVERY = 20  # the same trouble is logged again after this many attempts
 
 
@@ -62,6 +66,11 @@ class Outcome:
     @property
     def is_token_refused(self) -> bool:
         return self.status in (401, 403)
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the hub failed at this very batch, as far as its answer tells."""
+        return self.status is not None and self.status >= 500 and self.status not in HUB_IS_AWAY
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -174,10 +183,20 @@ def _accepted(status: int, answer: Mapping[str, object]) -> Outcome:
     """A 200 of a proxy's login page is no acknowledgement: only the hub's own words are."""
     if "stored" not in answer:
         return Outcome(Verdict.RETRY, "something that is no FleetWatch hub answers %d" % status, status, wait_s=TOKEN_WAIT_S)
+    text = _refused(answer.get("refused"))
     flush_s = answer.get("next_flush_s")
     if isinstance(flush_s, bool) or not isinstance(flush_s, (int, float)):
-        return Outcome(Verdict.ACCEPTED, status=status)
-    return Outcome(Verdict.ACCEPTED, status=status, next_flush_s=int(min(MAX_FLUSH_S, max(MIN_FLUSH_S, flush_s))))
+        return Outcome(Verdict.ACCEPTED, text, status)
+    return Outcome(Verdict.ACCEPTED, text, status, next_flush_s=int(min(MAX_FLUSH_S, max(MIN_FLUSH_S, flush_s))))
+
+
+def _refused(gpus: object) -> str:
+    """Which GPU's windows the hub keeps and does not count, and why; "" when it counts them all."""
+    if not isinstance(gpus, list) or not gpus or not isinstance(gpus[0], dict):
+        return ""
+    first = "%s: %s" % (gpus[0].get("gpu"), gpus[0].get("why"))
+    more = " (and %d more)" % (len(gpus) - 1) if len(gpus) > 1 else ""
+    return "the hub does not count the windows of " + clean(first) + more
 
 
 def _json_object(body: bytes) -> Mapping[str, object]:
@@ -218,8 +237,11 @@ class Pump:
         self.flush_s = flush_s  # the hub may ask for another
         self.last: Optional[Outcome] = None
         self.rejected = 0
+        self.last_refusal: Optional[str] = None  # what the hub said of the last batch that was set aside
         self._spool, self._send = spool, send
         self._failures = 0
+        self._is_trying_next = False
+        self._return_at = 0.0
         self._wake = threading.Event()
 
     def wake(self) -> None:
@@ -235,15 +257,36 @@ class Pump:
         self._log_change(outcome)
         self.last = outcome
         if outcome.verdict is Verdict.RETRY:
-            delay = wait_s(outcome, failures=self._failures, jitter=random.random())
-            self._failures += 1
-            return delay
+            return self._after_failure(entry, outcome)
         self._failures = 0
         self._settle(entry, outcome)
+        self._after_success()
         return 0.0
+
+    def _after_failure(self, entry: Entry, outcome: Outcome) -> float:
+        """Seconds to wait. A batch at which the hub fails again and again is passed over, if it takes the one behind it."""
+        delay = wait_s(outcome, failures=self._failures, jitter=random.random())
+        self._failures += 1
+        if self._is_trying_next:  # it was not that one batch
+            self._is_trying_next = False
+            self._spool.go_back()
+        elif outcome.is_failure and self._failures >= FAILURES_OF_ONE and self._spool.pass_over(entry.sequence):
+            self._is_trying_next = True
+        return delay
+
+    def _after_success(self) -> None:
+        now = time.monotonic()
+        if self._is_trying_next:
+            self._is_trying_next = False
+            self._return_at = now + RETURN_EVERY_S
+            log.error("the hub fails at one batch and takes others: it waits (batches passed over=%d)", self._spool.passed_over)
+        elif self._spool.passed_over and now >= self._return_at:
+            self._return_at = now + RETURN_EVERY_S
+            self._spool.go_back()
 
     def _settle(self, entry: Entry, outcome: Outcome) -> None:
         if outcome.verdict is Verdict.ACCEPTED:
+            self.last_refusal = outcome.text or self.last_refusal
             self.flush_s = outcome.next_flush_s or self.flush_s
             self._spool.ack(entry.sequence)
             return
@@ -252,6 +295,7 @@ class Pump:
             self._spool.replace(entry.sequence, halves)
             return
         self.rejected += 1
+        self.last_refusal = outcome.text
         kept = self._spool.set_aside(entry.sequence, reason=str(outcome.status))
         log.error("batch set aside sequence=%d windows=%d status=%s file=%s", entry.sequence, entry.windows, outcome.status, kept)
 

@@ -24,7 +24,7 @@ import threading
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Callable, List, Optional, Sequence, Tuple
+from typing import IO, Callable, List, Optional, Sequence, Set, Tuple
 
 from agent.errors import AgentError
 from agent.store import DISK_TROUBLE, Entry, Store, frame, remove_if_possible, unframe, write_safely
@@ -32,6 +32,7 @@ from agent.store import DISK_TROUBLE, Entry, Store, frame, remove_if_possible, u
 log = logging.getLogger("agent.spool")
 
 MAX_BYTES = 512 * 1024 * 1024  # about two months of outage of a node with 8 GPUs (3 kB per 30 s)
+MAX_PASSED_OVER = 100
 MAX_SET_ASIDE = 100  # poison is for people to look at; more of the same helps nobody
 # The state can't be saved either while batches wait in memory. A later process, which can't know of them, must not give
 # their numbers again under the same boot_id: they are numbered from a random place far above.
@@ -78,6 +79,7 @@ class Spool:
         self._store = Store(self._folder)
         self._drafted = 0
         self._has_jumped = False
+        self._passed_over: Set[str] = set()
         self._done: List[Path] = []  # what only keeps a number until the state is saved
         self._lock_file: Optional[IO[str]] = None
         self._state = State(spool_id=uuid.uuid4().hex)
@@ -139,7 +141,7 @@ class Spool:
         """The oldest batch that waits; None when there is none. What the disk damaged is set aside on the way."""
         with self._mutex:
             while True:
-                name = self._store.first()
+                name = self._store.first(without=self._passed_over)
                 if name is None:
                     return None
                 try:
@@ -177,6 +179,25 @@ class Spool:
             self._count_dropped(frames[0].windows)
             self._remove_first(sequence)
             return kept
+
+    def pass_over(self, sequence: int) -> bool:
+        """True once the batch keeps the ones behind it waiting no longer; it stays on disk until go_back(), a restart or the cap."""
+        with self._mutex:
+            name, frames = self._first()
+            if name is None or frames[0].sequence != sequence or len(self._passed_over) >= MAX_PASSED_OVER:
+                return False
+            self._passed_over.add(name)
+            return True
+
+    def go_back(self) -> None:
+        """The oldest batch is first again, whether it was passed over or not."""
+        with self._mutex:
+            self._passed_over.clear()
+
+    @property
+    def passed_over(self) -> int:
+        """Files that were passed over."""
+        return len(self._passed_over)
 
     def count_lost(self, windows: int) -> None:
         """Windows that could not even be put in."""
@@ -217,7 +238,7 @@ class Spool:
         return sequence
 
     def _first(self) -> Tuple[Optional[str], List[Entry]]:
-        name = self._store.first()
+        name = self._store.first(without=self._passed_over)
         frames = self._frames(name) if name is not None else []
         return (name, frames) if frames else (None, [])
 

@@ -13,7 +13,7 @@ import zlib
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import List, Optional
+from typing import Container, List, Optional
 
 log = logging.getLogger("agent.store")
 
@@ -59,9 +59,9 @@ class Store:
         """True for the only piece that is not in memory."""
         return name not in self._memory and len(self._sizes) - len(self._memory) == 1
 
-    def first(self) -> Optional[str]:
-        """The name of the oldest piece."""
-        return next(iter(self._sizes), None)
+    def first(self, *, without: Container[str] = ()) -> Optional[str]:
+        """The name of the oldest piece that is not one of those."""
+        return next((name for name in self._sizes if name not in without), None)
 
     def first_in_memory(self) -> str:
         return next(iter(self._memory))

@@ -16,6 +16,7 @@ from fleetwatch.api.vocabulary import State, Tier
 from fleetwatch.costs.priced import Priced, priced
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.totals import UNALLOCATED
+from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import explain
@@ -106,7 +107,7 @@ def explained(
     wanted = asked(request)
     if wanted.interval.duration_ms > explain.MAX_SPAN_MS and not what.newest:
         raise RequestError(f"at most {explain.MAX_SPAN_MS // HOUR_MS} hours can be explained at once", field="from")
-    found = GPU.objects.select_related("node").filter(uuid=what.gpu).first()
+    found = inventory.gpu(what.gpu)
     if found is None:
         raise RequestError("there is no such GPU", field="gpu", status=404)
     job_id = None if what.job is None else _job_id(what.job)

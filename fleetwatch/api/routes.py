@@ -27,6 +27,7 @@ from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.caused import Saving
 from fleetwatch.diagnosis.queues import waiting
 from fleetwatch.diagnosis.selectors import CAUSED_STATES, Primary
+from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.models import Job
@@ -126,13 +127,13 @@ def nodes(request: HttpRequest, period: Period, paging: Paging) -> Answer:
 
 @router.get("/gpus", operation_id="listGpus", response=schemas.GPUPage, tags=["fleet"])
 def gpus(request: HttpRequest, period: Period, paging: Paging, node: schemas.Name = None) -> Answer:
-    """All physical GPUs by node and index, retired ones too, each with its figures in the period."""
+    """All physical GPUs by node and index, retired ones too, each with its figures in the period; of a node also those that left it."""
     wanted = asked(request)
-    found = GPU.objects.filter(parent__isnull=True, first_ms__isnull=False).order_by("node__name", "index", "uuid")
-    if node is not None:
-        found = found.filter(node__name=node)
-    page, following = wanted.page(found.select_related("node", "model", "parent").prefetch_related("instances"), paging.limit)
-    told = costs.some_gpus(wanted.interval, [gpu.pk for gpu in page], scope=Scope(node=node))
+    physical = GPU.objects.filter(parent__isnull=True, first_ms__isnull=False).order_by("node__name", "index", "uuid")
+    listed = inventory.here(physical) if node is None else physical.filter(node__name=node)
+    page, following = wanted.page(listed.select_related("node", "model", "parent").prefetch_related("instances"), paging.limit)
+    newest = inventory.newest_rows(gpu.uuid for gpu in page)
+    told = costs.some_gpus(wanted.interval, [gpu.pk for gpu in newest.values()], scope=Scope(node=node))
     by_uuid = _figures_by_key(told.lines)
     lines = [rows.gpu_row(gpu, by_uuid.get(gpu.uuid) or figures(nothing())) for gpu in page]
     return wanted.echo() | {"totals": figures(told.totals), "rows": lines, "next_cursor": following}
@@ -140,12 +141,13 @@ def gpus(request: HttpRequest, period: Period, paging: Paging, node: schemas.Nam
 
 @router.get("/gpus/{uuid}", operation_id="getGpu", response=schemas.GPUDetail, tags=["fleet"])
 def gpu(request: HttpRequest, uuid: str, period: Period) -> Answer:
-    """One GPU or MIG instance in the period, and what it cost per hour from when to when."""
+    """One GPU or MIG instance in the period, where it was from when to when, and what it cost per hour from when to when."""
     wanted = asked(request)
     found = _gpu(uuid)
     total = costs.totals(wanted.interval, scope=Scope(gpu=found.uuid))
     rates = [rows.rate_span(rate) for rate in GPURate.objects.filter(gpu=found).order_by("valid_from")]
-    return wanted.echo() | rows.gpu_row(found, figures(total)) | {"rates": rates}
+    places = [rows.place_row(place) for place in inventory.life(found.uuid)]
+    return wanted.echo() | rows.gpu_row(found, figures(total)) | {"rates": rates, "stays": places}
 
 
 @router.get("/gpus/{uuid}/series", operation_id="getGpuSeries", response=schemas.Series, tags=["fleet"])
@@ -203,10 +205,10 @@ def _figures_by_key(groups: list[Group]) -> dict[str, Answer]:
 
 
 def _gpu(uuid: str) -> GPU:
-    found = GPU.objects.select_related("node", "model", "parent").filter(uuid=_text(uuid)).first()
-    if found is None:
+    row = inventory.gpu(_text(uuid))
+    if row is None:
         raise RequestError("there is no such GPU", field="uuid", status=404)
-    return found
+    return row
 
 
 def _text(name: str) -> str:

@@ -14,6 +14,7 @@ from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.diagnosis.verdicts import UNDETERMINED
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.inventory.selectors import Place
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.selectors import JobSource, PendingJobs, wait_ms
 from fleetwatch.ledger.policy import STATES
@@ -134,6 +135,15 @@ def gpu_row(gpu: GPU, figures: Shape) -> Shape:
         "first_at": _at(gpu.first_ms),
         "last_at": _at(gpu.newest_ms),
         "retired_at": _at(gpu.retired_ms),
+    }
+
+
+def place_row(place: Place) -> Shape:
+    return {
+        "node": place.node,
+        "from": from_ms(place.first_ms),
+        "to": from_ms(place.last_ms),
+        "is_believed": place.is_believed,
     }
 
 

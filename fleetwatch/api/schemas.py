@@ -303,10 +303,20 @@ class RateSpan(Schema):
     valid_to: datetime | None
 
 
+class StayRow(Schema):
+    """Where a GPU was from when to when; not believed: that node says so, but another one observed the GPU."""
+
+    node: str
+    start: datetime = Field(alias="from")
+    end: datetime = Field(alias="to")
+    is_believed: bool
+
+
 class GPUDetail(Period, GPURow):
-    """One GPU in the period, and what it cost per hour from when to when."""
+    """One GPU in the period, where it was from when to when, and what it cost per hour from when to when."""
 
     rates: list[RateSpan]
+    stays: list[StayRow]
 
 
 class Series(Schema):

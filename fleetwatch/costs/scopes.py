@@ -6,6 +6,7 @@ from typing import Any
 from fleetwatch.accounts.models import Team
 from fleetwatch.costs.totals import NOBODY, UNALLOCATED, UNMAPPED, WHY, Scope
 from fleetwatch.inventory.models import GPU, GPUModel, Node
+from fleetwatch.inventory.selectors import gpus_of
 from fleetwatch.jobs.models import Job
 
 OWNED = ("team_id", "has_team", "project", "cost_centre", "is_named")  # asks whose a job's time is
@@ -23,7 +24,7 @@ def limits_of(scope: Scope) -> Limits:
     if scope.node is not None:
         limits["node_id"] = _id(Node, name=scope.node)
     if scope.gpu is not None:
-        limits["gpu_ids"] = with_instances([_id(GPU, uuid=scope.gpu)])
+        limits["gpu_ids"] = with_instances(gpus_of(scope.gpu) or [_NO_ROW])
     if scope.gpu_model is not None:
         limits |= {"has_gpu_model": False} if scope.gpu_model == NOBODY else {"gpu_model_id": _id(GPUModel, name=scope.gpu_model)}
     if scope.user:
@@ -50,6 +51,6 @@ def _without(field: str, name: str, nothing: str | bool) -> Limits:
     return {"is_allocated": True, field: nothing, "is_named": name == UNMAPPED} if name in WHY else {}
 
 
-def _id(model: type[Node | GPU | GPUModel | Team | Job], **name: str) -> int:
+def _id(model: type[Node | GPUModel | Team | Job], **name: str) -> int:
     found = model._default_manager.filter(**name).values_list("pk", flat=True).first()
     return _NO_ROW if found is None else found

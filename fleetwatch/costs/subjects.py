@@ -91,7 +91,8 @@ def find(kind: str, name: str, *, node_class: str = "", region: str = "") -> Sub
         case "pool":
             bare = Subject(pool=name)
         case "gpu":
-            bare = _of(GPU.objects.filter(uuid=name).first())
+            # of its rows with several nodes the first: a rate of its own goes with it wherever it is
+            bare = _of(GPU.objects.filter(uuid=name).order_by("pk").first())
         case "node":
             bare = _of(Node.objects.filter(name=name).first())
         case "gpu_model":

@@ -18,6 +18,7 @@ from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis import evidence, marks, places
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.models import Finding
+from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.telemetry import selectors as telemetry
@@ -121,7 +122,7 @@ METRICS = {
 
 
 def _gpu_series(metric: _Metric, params: Params, period: Period) -> Chart:
-    gpu = GPU.objects.select_related("node").filter(uuid=params.get("gpu", "")).first()
+    gpu = inventory.gpu(params.get("gpu", ""))
     if gpu is None:
         raise NoSuchChartError(params.get("gpu", ""))
     # a step shorter than a window would draw one window as several

@@ -12,6 +12,7 @@ from django.db.models import Count, Max, Q
 from fleetwatch.costs.attribution import into_teams
 from fleetwatch.dashboard import bars, words
 from fleetwatch.dashboard.bars import Ints, Segment, Stretches
+from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
@@ -105,6 +106,13 @@ def states(gpu_ids: Sequence[int], interval: Interval, count: int, *, job: Job |
     return bars.cells(told, gpus=len(gpu_ids), start_ms=interval.start_ms, end_ms=interval.end_ms, count=count)
 
 
+def band_of_life(gpu_ids: Sequence[int], interval: Interval) -> list[Segment]:
+    """The states of one GPU, of which these are the rows with each node that it was with."""
+    shown = states(gpu_ids, interval, BAND_CELLS)
+    names = [*words.NAMES, None]  # -1 is the last one: where it was elsewhere
+    return bars.band([names[state] for state in shown.max(axis=0).tolist()])
+
+
 def bands(gpu_ids: Sequence[int], interval: Interval, *, job: Job | None = None) -> dict[int, list[Segment]]:
     """The states of each GPU over the interval as segments of a band; every GPU asked for is there."""
     shown = states(gpu_ids, interval, BAND_CELLS, job=job)
@@ -124,21 +132,21 @@ class GPUName:
 
 def physical_gpu_names() -> list[GPUName]:
     """Those of `physical_gpus`, the whole fleet's."""
-    named = GPU.objects.filter(parent=None).order_by("node__name", "index", "uuid")
+    named = inventory.known_to_nodes(GPU.objects.filter(parent=None)).order_by("node__name", "index", "uuid")
     return list(itertools.starmap(GPUName, named.values_list("pk", "uuid", "index", "node__name")))
 
 
 def physical_gpus(*, node: Node | None = None) -> list[GPU]:
     """GPUs in the order people know: node, then index. MIG instances are parts of one and not listed."""
-    wanted = GPU.objects.filter(parent=None).select_related("node", "model")
+    wanted = inventory.known_to_nodes(GPU.objects.filter(parent=None)).select_related("node", "model")
     if node is not None:
         wanted = wanted.filter(node=node)
     return list(wanted.order_by("node__name", "index", "uuid"))
 
 
 def gpus_by_uuid(uuids: Iterable[str]) -> dict[str, GPU]:
-    """GPUs with their nodes, by UUID."""
-    return {gpu.uuid: gpu for gpu in GPU.objects.filter(uuid__in=list(uuids)).select_related("node", "model")}
+    """GPUs with the nodes that reported them last, by UUID."""
+    return inventory.newest_rows(uuids)
 
 
 def jobs_by_key(keys: Iterable[str], *, before: datetime) -> dict[str, Job]:
@@ -168,7 +176,7 @@ def machines() -> list[Machine]:
 def holders(gpu: GPU, interval: Interval, *, limit: int = 50) -> list[Holder]:
     """Who held the GPU (or an instance of it) in the interval, latest first."""
     held: list[Holder] = []
-    rows = Allocation.objects.filter(Q(gpu=gpu) | Q(gpu__parent=gpu)).select_related("job", "job__team")
+    rows = Allocation.objects.filter(Q(gpu__uuid=gpu.uuid) | Q(gpu__parent__uuid=gpu.uuid)).select_related("job", "job__team")
     for allocation in rows.iterator(chunk_size=2000):
         spans = [span for span in allocation.held if span[0] < interval.end_ms and span[1] > interval.start_ms]
         if spans:
@@ -205,7 +213,7 @@ def search(text: str, *, limit: int = 10) -> Found:
     users = Job.objects.filter(user__icontains=text).exclude(user="").values_list("user", flat=True).distinct().order_by("user")[:limit]
     return Found(
         nodes=list(Node.objects.filter(name__icontains=text).order_by("name")[:limit]),
-        gpus=list(GPU.objects.filter(uuid__icontains=text).select_related("node").order_by("uuid")[:limit]),
+        gpus=list(inventory.here(GPU.objects.filter(uuid__icontains=text)).select_related("node").order_by("uuid")[:limit]),
         jobs=list(jobs),
         users=list(users),
     )

@@ -181,9 +181,19 @@ def believe_silent_moves(now: datetime) -> dict[str, int]:
     return {"nodes": len(changed)}
 
 
+class MoveError(ValueError):
+    """A GPU that can't be said to be with a node; the text is a sentence for who said it."""
+
+
 @transaction.atomic
-def move_gpu(gpu: GPU, *, now: datetime) -> bool:
-    """Whether windows count now that did not, because an admin says that the GPU is with the row's node."""
+def move_gpu(uuid: str, node_name: str, *, by: str, now: datetime) -> None:
+    """The windows of the GPU that the node sent and that another node's report kept from counting do count: an admin says that it moved.
+
+    Raises MoveError where there are none.
+    """
+    gpu = GPU.objects.select_related("node").filter(uuid=uuid, node__name=node_name, stays__is_believed=False).first()
+    if gpu is None:
+        raise MoveError(f"No windows of {uuid[:96]!r} from the node {node_name[:253]!r} wait to be believed.")
     changed = inventory.believe(gpu)
     _touch(changed, received_at=now)
-    return bool(changed)
+    log.info("gpu moved by hand", gpu=uuid, now=node_name, by=by, nodes=len(changed))

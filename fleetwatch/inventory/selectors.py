@@ -1,9 +1,10 @@
 """Reads of inventory."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from fleetwatch.inventory.models import GPU, Node, Stay
 from fleetwatch.inventory.stays import Reported
@@ -47,6 +48,25 @@ def gpu(uuid: str) -> GPU | None:
 def gpus_of(uuid: str) -> list[int]:
     """The ids of the GPU's rows with all nodes that it was with."""
     return list(GPU.objects.filter(uuid=uuid).order_by("pk").values_list("pk", flat=True))
+
+
+def newest_rows(uuids: Iterable[str]) -> dict[str, GPU]:
+    """Each GPU as the node has it that reported it last, by UUID."""
+    rows = GPU.objects.filter(uuid__in=list(uuids)).select_related("node", "model", "parent")
+    # the last one of each UUID stays
+    return {gpu.uuid: gpu for gpu in rows.order_by(F("last_ms").asc(nulls_first=True), "-pk")}
+
+
+def here(rows: QuerySet[GPU]) -> QuerySet[GPU]:
+    """Of the rows those with the node that reported their GPU last: each GPU once."""
+    later = GPU.objects.filter(uuid=OuterRef("uuid"), last_ms__gt=OuterRef("last_ms"))
+    # a row without a retirement is where its GPU is: only the others are looked up
+    return known_to_nodes(rows).exclude(Q(retired_ms__isnull=False) & Exists(later))
+
+
+def known_to_nodes(rows: QuerySet[GPU]) -> QuerySet[GPU]:
+    """Of the rows those of GPUs that their nodes have or had: without what a node only claims."""
+    return rows.exclude(Q(first_ms=None) & Exists(GPU.objects.filter(uuid=OuterRef("uuid"), first_ms__isnull=False)))
 
 
 @dataclass(frozen=True, slots=True)

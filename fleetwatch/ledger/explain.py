@@ -9,7 +9,7 @@ import numpy as np
 from django.db.models import Q
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.inventory.models import GPU
+from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import activity, cuts, plan, quiet, reading, states
 from fleetwatch.ledger.facts import COLUMNS, Windows
 from fleetwatch.ledger.labels import Label, told
@@ -84,22 +84,27 @@ def stretches(gpu: GPU, interval: Interval, *, job_id: int | None = None, state:
     if interval.duration_ms > MAX_SPAN_MS:
         raise ValueError(f"at most {MAX_SPAN_MS // HOUR_MS} hours can be explained at once")
     low, high = interval.start_ms, interval.end_ms
-    found: list[Stretch] = []
     family = _family(gpu)
+    nodes = Node.objects.filter(gpus__uuid=gpu.uuid).order_by("pk")
+    found = [one for node in nodes for one in _stretches_with(node, family, (low, high)) if job_id in (None, one.job_id or NOBODY)]
+    if state is not None:
+        found = [one for one in found if any(part.state == state for part in one.parts)]
+    return sorted(found, key=lambda one: (one.start_ms, one.gpu_id, one.job_id or 0))
+
+
+def _stretches_with(node: Node, family: list[int], span: tuple[int, int]) -> Iterator[Stretch]:
+    """Those of the rows `family` that are with the node."""
+    low, high = span
     hours = (low // HOUR_MS * HOUR_MS, -(-high // HOUR_MS) * HOUR_MS)
-    for piece in plan.as_posted(gpu.node_id, *hours, without=set(), closed=plan.frontier(), at_most=24):
+    for piece in plan.as_posted(node.pk, *hours, without=set(), closed=plan.frontier(), at_most=24):
         row = PolicyRow.objects.get(pk=piece.policy_id)
         policy = Policy.from_json(row.thresholds)
-        facts = reading.node_facts(gpu.node, policy)
+        facts = reading.node_facts(node, policy)
         question = reading.question(_only(facts, family), *piece.hours, policy)
         within = (max(low, piece.start_ms), min(high, piece.end_ms))
         judged = states.judged_lanes(question)
         if judged is not None:
-            told_of = _stretches(judged, within, row.version)
-            found += [one for one in told_of if one.gpu_id in family and job_id in (None, one.job_id or NOBODY)]
-    if state is not None:
-        found = [one for one in found if any(part.state == state for part in one.parts)]
-    return sorted(found, key=lambda one: (one.start_ms, one.gpu_id, one.job_id or 0))
+            yield from (one for one in _stretches(judged, within, row.version) if one.gpu_id in family)
 
 
 def _held_by(job_id: int) -> Q:
@@ -107,8 +112,9 @@ def _held_by(job_id: int) -> Q:
 
 
 def _family(gpu: GPU) -> list[int]:
-    """The GPU and its MIG instances."""
-    return [gpu.pk, *GPU.objects.filter(parent_id=gpu.pk).order_by("pk").values_list("pk", flat=True)]
+    """The GPU's rows with all nodes that it was with, and those of its MIG instances."""
+    rows = GPU.objects.filter(Q(uuid=gpu.uuid) | Q(parent__uuid=gpu.uuid))
+    return list(rows.order_by("pk").values_list("pk", flat=True))
 
 
 def _only(facts: reading.NodeFacts, gpu_ids: list[int]) -> reading.NodeFacts:

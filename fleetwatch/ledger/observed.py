@@ -1,7 +1,7 @@
 """What was observed, counted from the windows themselves: the ledger may call none of it missing, and every window has its stay."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import numpy as np
@@ -94,8 +94,8 @@ def unclaimed(node: Node, windows: Windows) -> list[tuple[int, Span]]:
     return [(gpu_id, span) for gpu_id, spans in sorted(windows.items()) for span in difference(spans, claimed.get(gpu_id, []))]
 
 
-def spent_twice(start: datetime, end: datetime) -> Iterable[tuple[str, datetime, int]]:
+def spent_twice(start: datetime, end: datetime) -> list[tuple[str, datetime, int]]:
     """(UUID, hour cut, milliseconds) of GPUs that have more time in a cut than an hour: they are billed on two nodes at once."""
     with connection.cursor() as cursor:
         cursor.execute(SPENT_TWICE, {"start": start, "end": end, "hour_ms": HOUR_MS})
-        return cursor.fetchall()
+        return [(uuid, cut, gpu_ms) for uuid, cut, gpu_ms in cursor.fetchall()]

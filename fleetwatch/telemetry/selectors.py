@@ -1,13 +1,15 @@
 """Reads of telemetry other than whole frames: events, boots, series for charts, the pipeline's figures."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+import numpy as np
 from django.db import connection
 from django.db.models import Count, Max, Min, Q, Sum
 
 from fleetwatch.inventory.models import GPU
+from fleetwatch.inventory.selectors import life
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.telemetry import frames, steps
 from fleetwatch.telemetry.cells import winners
@@ -115,7 +117,7 @@ def series(gpu: GPU, start_ms: int, end_ms: int, *, columns: Sequence[str], step
     Means are weighted by observed time and never reach over a gap; maxima stay maxima, energy and counts are sums.
     """
     wanted = list(dict.fromkeys([*columns, *steps.SIGNALS]))
-    frame = frames.read_gpu(gpu.pk, gpu.node_id, start_ms, end_ms, wanted)
+    frame = _windows_of_life(gpu, start_ms, end_ms, wanted)
     table = winners(
         {
             "gpu_id": frame.gpu_id,
@@ -128,6 +130,23 @@ def series(gpu: GPU, start_ms: int, end_ms: int, *, columns: Sequence[str], step
         }
     )
     return steps.stepped(table, start_ms=start_ms, end_ms=end_ms, columns=columns, step_ms=step_s * 1000)
+
+
+def _windows_of_life(gpu: GPU, start_ms: int, end_ms: int, columns: Sequence[str]) -> frames.Frame:
+    """The GPU's windows from all nodes that it was with, each node's from its believed stays, as windows of this row."""
+    rows = list(GPU.objects.filter(uuid=gpu.uuid).order_by("pk"))
+    if len(rows) < 2:
+        return frames.read_gpu(gpu.pk, gpu.node_id, start_ms, end_ms, columns)
+    parts = []
+    for row in rows:
+        frame = frames.read_gpu(row.pk, row.node_id, start_ms, end_ms, columns)
+        is_believed = np.zeros(len(frame), dtype=bool)
+        for place in life(gpu.uuid):
+            if place.gpu_id == row.pk and place.is_believed:
+                is_believed |= (frame.start_ms >= place.first_ms) & (frame.start_ms < place.last_ms)
+        parts.append(frame.where(is_believed))
+    together = frames.together(parts)
+    return replace(together, gpu_id=np.full(len(together), gpu.pk, dtype=np.int64))
 
 
 def depth(now: datetime) -> Depth:

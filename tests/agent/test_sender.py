@@ -7,7 +7,7 @@ from email.utils import formatdate
 
 import pytest
 
-from agent import wire
+from agent import sender, wire
 from agent.sender import Outcome, Pump, Sender, Verdict, retry_after_s, wait_s
 from agent.split import split
 from agent.spool import Identity, Spool
@@ -297,3 +297,85 @@ def test_a_wrong_address_is_asked_about(hub, spool):
     pump.step()
 
     assert pump.last.text == "the hub answers 404: is this the address of a FleetWatch hub?"
+
+
+def failing_at(hub, sequence, status=500):
+    """The hub fails at the batch with that sequence and takes the others."""
+    answer = hub.answer
+
+    def told(path, headers, body):
+        if json.loads(gzip.decompress(body))["sequence"] == sequence:
+            return status, {}, {"error": "a fault of ours"}
+        return answer(path, headers, body)
+
+    hub.answer = told
+
+
+def sequences(hub):
+    return [batch["sequence"] for batch in hub.batches]
+
+
+def test_a_batch_at_which_the_hub_fails_lets_the_others_pass_and_is_kept(hub, spool):
+    failing_at(hub, 0)
+    for _ in range(3):
+        put(spool, mapping())
+    pump = pump_to(hub, spool)
+
+    delays = [pump.step() for _ in range(sender.FAILURES_OF_ONE)]
+    empty(pump)
+
+    assert all(delay > 0 for delay in delays)
+    assert sequences(hub) == [1, 2]
+    assert (spool.waiting, spool.passed_over, spool.dropped_windows) == (1, 1, 0)
+
+
+def test_a_batch_that_was_passed_over_is_tried_again_after_an_hour(hub, spool, monkeypatch):
+    monkeypatch.setattr(sender, "RETURN_EVERY_S", 0.0)
+    hub.answers = [(500, {}, {"error": "a fault of ours"})] * sender.FAILURES_OF_ONE
+    for _ in range(3):
+        put(spool, mapping())
+
+    empty(pump_to(hub, spool))
+
+    assert sorted(sequences(hub)) == [0, 1, 2]
+    assert spool.waiting == 0
+
+
+def test_a_hub_that_fails_at_everything_is_waited_for_in_order(hub, spool):
+    hub.answers = [(500, {}, {"error": "a fault of ours"})] * (sender.FAILURES_OF_ONE + 1)
+    for _ in range(3):
+        put(spool, mapping())
+    pump = pump_to(hub, spool)
+
+    for _ in range(sender.FAILURES_OF_ONE + 1):
+        assert pump.step() > 0
+    empty(pump)
+
+    assert sequences(hub) == [0, 1, 2]
+    assert spool.passed_over == 0
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_a_hub_that_is_away_says_nothing_of_the_batch(hub, spool, status):
+    hub.answers = [(status, {}, {"error": "come again"})] * 20
+    put(spool, mapping())
+    pump = pump_to(hub, spool)
+
+    for _ in range(20):
+        pump.step()
+
+    assert spool.passed_over == 0
+
+
+def test_windows_that_the_hub_does_not_count_are_said(hub, spool, caplog):
+    hub.answers = [(200, {}, {"stored": 0, "refused": [{"gpu": "GPU-1", "why": "node n1 reports this GPU too"}, {"gpu": "GPU-2"}]})]
+    put(spool, mapping())
+    pump = pump_to(hub, spool)
+
+    with caplog.at_level(logging.WARNING):
+        pump.step()
+
+    said = "the hub does not count the windows of GPU-1: node n1 reports this GPU too (and 1 more)"
+    assert pump.last_refusal == said
+    assert said in caplog.text
+    assert spool.waiting == 0

@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
@@ -16,7 +16,7 @@ from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.decided import by_rule
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.selectors import Owner
-from fleetwatch.inventory.models import GPU
+from fleetwatch.inventory import selectors as inventory
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger import explain
 from fleetwatch.ledger.policy import STATES
@@ -82,7 +82,9 @@ def _earlier(request: HttpRequest, period: Interval, shown: Interval) -> str:
 
 def _of_gpu(request: HttpRequest) -> HttpResponse:
     """`?gpu=&from=&to=[&job=][&state=]`: the newest 6 hours of a longer period; with an empty job what no job held."""
-    gpu = get_object_or_404(GPU.objects.select_related("node", "model"), uuid=request.GET["gpu"])
+    gpu = inventory.gpu(request.GET["gpu"])
+    if gpu is None:
+        raise Http404
     key, only = request.GET.get("job"), _state(request)
     job = get_object_or_404(Job, key=key) if key else None
     period = read_period(request, default="1h")

@@ -1,13 +1,18 @@
 """Fleet, node and GPU."""
 
 from dataclasses import dataclass
+from typing import cast
 from urllib.parse import quote
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_POST
 
+from fleetwatch.accounts.models import User
+from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.selectors import Scope, Totals
 from fleetwatch.costs.sites import energy_of_node
@@ -20,6 +25,8 @@ from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.places import row
 from fleetwatch.dashboard.selectors import Machine
 from fleetwatch.diagnosis import places
+from fleetwatch.ingest import services as ingest
+from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.selectors import job_sources
 from fleetwatch.telemetry import selectors as telemetry
@@ -113,18 +120,36 @@ def _label(gpu: GPU) -> str:
 @require_GET
 @login_required
 def gpu(request: HttpRequest, uuid: str) -> HttpResponse:
-    found = get_object_or_404(GPU.objects.select_related("node", "model", "parent"), uuid=uuid)
+    found = inventory.gpu(uuid)
+    if found is None:
+        raise Http404
     period = read_period(request, default="24h")
     context = {
         "gpu": found,
         "gpu_parameter": quote(found.uuid, safe=""),
         "totals": costs.totals(period.interval, scope=Scope(gpu=found.uuid)),
-        "segments": selectors.bands([found.pk], period.interval)[found.pk],
+        "segments": selectors.band_of_life(inventory.gpus_of(found.uuid), period.interval),
+        "places": inventory.life(found.uuid),
         "holders": selectors.holders(found, period.interval),
         "processes": selectors.processes(found),
-        "events": HealthEvent.objects.filter(gpu=found).order_by("-at_ms")[:EVENTS],
+        "events": HealthEvent.objects.filter(gpu__uuid=found.uuid).order_by("-at_ms")[:EVENTS],
         "charts": [(name, metric.title) for name, metric in METRICS.items()],
         "unread": agents.unread_of([(found.uuid, found.unread)]),
         "instances": list(found.instances.order_by("index", "uuid")),
+        "is_admin": can_administer(request.user),
     }
     return render(request, "dashboard/gpu.html", period.context("fleet", **context))
+
+
+@require_POST
+@admin_required
+def move_gpu(request: HttpRequest, uuid: str) -> HttpResponse:
+    """An admin says that the GPU is with the node that the form names: what that node sent of it counts."""
+    node = request.POST.get("node", "")
+    try:
+        ingest.move_gpu(uuid, node, by=cast("User", request.user).get_username(), now=timezone.now())
+    except ingest.MoveError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"{uuid} is with {node}: what it sent counts; its hours are judged again.")
+    return redirect("gpu", uuid=uuid)

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.selectors import machines
 from fleetwatch.ingest.pressure import REFUSED_FROM, meaning
+from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs.selectors import JobSource, job_sources
 from fleetwatch.lib.intervals import to_ms
@@ -25,6 +26,7 @@ from fleetwatch.telemetry.selectors import Depth
 LATE_AFTER_MS = 120_000  # four flushes of 30 s
 SILENT_AFTER_MS = 600_000
 BEAT_LATE_S = 90
+MAX_DISPUTED = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ def status(request: HttpRequest) -> HttpResponse:
         "queues": _queues(depth, period.now),
         "depth": depth,
         "late": telemetry.late(),
+        "disputed": inventory.disputed()[:MAX_DISPUTED],
         "stored_bytes": depth.hot_bytes + depth.chunk_bytes,
     }
     return render(request, "dashboard/status.html", period.context("status", **context))

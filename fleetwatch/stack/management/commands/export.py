@@ -72,16 +72,16 @@ class Command(HubCommand):
             sys.exit(1)
 
     def _nodes(self, names: list[str] | None, uuids: list[str] | None) -> list[Node]:
-        """The named nodes, those that hold the named GPUs, or all of them. A GPU's windows from an earlier node are found by --node."""
+        """The named nodes, those that hold or held the named GPUs, or all of them."""
         for name in sorted(set(names or []) - set(Node.objects.values_list("name", flat=True))):
             self._refuse(f"--node {name}: there is no such node")
-        known = dict(GPU.objects.filter(uuid__in=uuids or []).values_list("uuid", "node_id"))
-        for uuid in sorted(set(uuids or []) - set(known)):
+        known = GPU.objects.filter(uuid__in=uuids or []).values_list("uuid", "node_id")
+        for uuid in sorted(set(uuids or []) - {uuid for uuid, _ in known}):
             self._refuse(f"--gpu {uuid}: there is no such GPU")
         nodes = Node.objects.order_by("name")
         if names:
             return list(nodes.filter(name__in=names))
-        return list(nodes.filter(pk__in=known.values()) if uuids else nodes)
+        return list(nodes.filter(pk__in=[node_id for _, node_id in known]) if uuids else nodes)
 
     def _metrics(self, names: str | None) -> list[str]:
         if names is None:
