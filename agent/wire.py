@@ -18,6 +18,7 @@ MIN_WINDOW_S, MAX_WINDOW_S = 1, 300
 MAX_TEXT = 400
 MAX_WHY = 300  # characters of why a job source does not answer
 MAX_LIST = 4096
+MAX_GPUS = 256  # of a batch, MIG instances included: 16 GPUs of seven instances are 128
 MAX_LABELS = 64
 MAX_TIME_MS = 32_503_680_000_000  # the year 3000: far from where calendars overflow, also after a clock correction
 MAX_SEQUENCE = 2**62
@@ -136,7 +137,7 @@ def parse(mapping: Any) -> Batch:
     top = _object("", mapping)
     _integer("version", top.get("version"), VERSION, VERSION)
     window_s = _integer("window_s", top.get("window_s"), MIN_WINDOW_S, MAX_WINDOW_S)
-    gpus = _items("gpus", top.get("gpus"), _gpu)
+    gpus = _items("gpus", top.get("gpus"), _gpu, most=MAX_GPUS)
     if top.get("gpus") is None:
         raise WireError("gpus", "gpus is required")
     _distinct("gpus", [gpu["uuid"] for gpu in gpus])
@@ -344,11 +345,11 @@ def _is_clean(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _items(place: str, value: Any, check: Check, positions: Mapping[str, int] = {}) -> List[Item]:
+def _items(place: str, value: Any, check: Check, positions: Mapping[str, int] = {}, *, most: int = MAX_LIST) -> List[Item]:
     """The checked items; each check speaks of its own fields, the place is put before them only when something is wrong."""
     items = _list(place, value) if value is not None else []
-    if len(items) > MAX_LIST:
-        raise WireError(place, "%s has %d entries, at most %d" % (place, len(items), MAX_LIST))
+    if len(items) > most:
+        raise WireError(place, "%s has %d entries, at most %d" % (place, len(items), most))
     checked: List[Item] = []
     for item in items:
         where = "%s[%d]" % (place, len(checked))
