@@ -23,6 +23,7 @@ from fleetwatch.lib.intervals import Interval, from_ms
 from fleetwatch.telemetry import codec, matrices
 from fleetwatch.telemetry import services as telemetry
 from fleetwatch.telemetry.cells import CELL_MS, DAY_MS
+from fleetwatch.telemetry.frames import Ints
 from fleetwatch.telemetry.models import Chunk
 from fleetwatch.telemetry.tables import WINDOW_INTS, WINDOW_KEYS, Table, joined, without_empty
 
@@ -101,15 +102,24 @@ def windows(member: DemoNode, block: Block, columns: Sequence[str] | None) -> li
 
 
 def facts(member: DemoNode, block: Block, told: Sequence[echoes.Columns]) -> wire.Batch:
-    """The batch that says all of the block but its windows, of which it holds each GPU's first and last: what registering reads."""
+    """The batch that says all of the block but its windows, of which it holds as many of each GPU as tell where its stays end."""
     simulated = Simulated(member.spec, node=member.name, start_ms=block.start_ms)
-    ends = [sorted({int(columns["start_ms"][0]), int(columns["start_ms"][-1])}) for columns in told]
+    ends = [_edges(columns["start_ms"]) for columns in told]
     extent: wire.Columns = {
         "gpu": [index for index, starts in enumerate(ends) for _ in starts],
         "start_ms": [start for starts in ends for start in starts],
         "observed_ms": [block.window_s * 1000 for starts in ends for _ in starts],
     }
     return sharing.shared(replace(story.without_windows(member, simulated, block), windows=extent), simulated.spec.seed)
+
+
+def _edges(starts: Ints) -> list[int]:
+    """The first window of each five minutes, and the last before there is none for so long."""
+    cells = starts // CELL_MS
+    is_first = np.append(True, cells[1:] != cells[:-1])
+    is_last = np.append(np.diff(starts) > CELL_MS, True)
+    edges: list[int] = starts[is_first | is_last].tolist()
+    return edges
 
 
 @transaction.atomic

@@ -33,10 +33,16 @@ HAVING count(DISTINCT said.node_id) > 1 AND sum(said.gpu_ms) > %(hour_ms)s
 ORDER BY said.start, gpu.uuid
 """
 MISSING = """
-SELECT coalesce(gpu.parent_id, gpu.id), date_trunc('hour', entry.start, 'UTC'), sum(entry.gpu_ms)::bigint
-FROM ledger_entry AS entry
-JOIN inventory_gpu AS gpu ON gpu.id = entry.gpu_id
-WHERE entry.node_id = %(node)s AND entry.start >= %(start)s AND entry.start < %(end)s AND entry.reason = 'missing'
+WITH said AS (
+    SELECT gpu_id, start, gpu_ms FROM ledger_entry
+    WHERE node_id = %(node)s AND start >= %(start)s AND start < %(end)s AND reason = 'missing'
+    UNION ALL
+    SELECT gpu_id, start, gpu_ms FROM ledger_adjustment
+    WHERE node_id = %(node)s AND start >= %(start)s AND start < %(end)s AND reason = 'missing'
+)
+SELECT coalesce(gpu.parent_id, gpu.id), date_trunc('hour', said.start, 'UTC'), sum(said.gpu_ms)::bigint
+FROM said
+JOIN inventory_gpu AS gpu ON gpu.id = said.gpu_id
 GROUP BY 1, 2
 """
 
@@ -44,9 +50,11 @@ GROUP BY 1, 2
 def read_windows(node_id: int, start_ms: int, end_ms: int) -> Windows:
     """The time that the node's windows cover in [start_ms, end_ms), by GPU."""
     frame = frames.read(node_id, start_ms, end_ms, ())
+    if not len(frame):
+        return {}
     order = np.lexsort((frame.start_ms, frame.gpu_id))
     gpu_ids, starts, ends = frame.gpu_id[order], frame.start_ms[order], frame.end_ms[order]
-    edges = np.flatnonzero(np.append(True, gpu_ids[1:] != gpu_ids[:-1])).tolist() if len(gpu_ids) else []
+    edges = np.flatnonzero(np.append(True, gpu_ids[1:] != gpu_ids[:-1])).tolist()
     return {
         int(gpu_ids[low]): clip(_covered(starts[low:high], ends[low:high]), start_ms, end_ms)
         for low, high in zip(edges, [*edges[1:], len(gpu_ids)], strict=True)

@@ -370,7 +370,7 @@ BUDGETS = {
     "/jobs": 16,
     "/jobs/slurm/della/1000": 36,
     "/waste": 16,
-    "/status": 20,
+    "/status": 21,
     "/settings": 25,
     "/charts/spend": 12,
     "/charts/fleet": 8,
