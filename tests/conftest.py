@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from django.conf import settings as django_settings
+from django.contrib.contenttypes.management import create_contenttypes
 from django.db.models.signals import post_migrate
 
 from tests.stack.living import Living, living_stack
@@ -36,12 +37,14 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_configure() -> None:
-    """Passwords of tests are hashed quickly: the real way takes 0.3 s a user, by design. Django's permissions, which nobody reads
-    here, are not made anew each time that a test's tables are emptied.
+    """Passwords of tests are hashed quickly: the real way takes 0.3 s a user, by design. Django's permissions and content types,
+    which nobody reads here, are not made anew each time that a test's tables are emptied: with other ids than those that a
+    test with `serialized_rollback` brings back.
     """
     if os.environ.get("DJANGO_SETTINGS_MODULE"):
         django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
         post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
+        post_migrate.disconnect(create_contenttypes)
 
 
 @pytest.fixture

@@ -330,8 +330,8 @@ def rows():
     return {
         "nodes": list(Node.objects.order_by("name").values("name", "labels", "window_s", "last_ms", "last_received_at", "agent",
                                                            "clock_offset_ms", "facts_order")),
-        "gpus": list(GPU.objects.order_by("uuid", "node__name").values("uuid", "node__name", "power_limit_w", "model__name", "unread", "first_ms",
-                                                         "last_ms", "retired_ms", "facts_order")),
+        "gpus": list(GPU.objects.order_by("uuid", "node__name").values("uuid", "node__name", "power_limit_w", "model__name", "unread",
+                                                                      "first_ms", "last_ms", "retired_ms", "facts_order")),
         "received": list(ReceivedSequence.objects.order_by("node__name", "boot_id").values("node__name", "boot_id", "boot_start_ms",
                                                                                            "clock_offset_ms", "received")),
         "batches": [{**row, "node_id": names[row["node_id"]], "payload": bytes(row["payload"])}
@@ -341,11 +341,11 @@ def rows():
                         SealMark.objects.values_list("node_id", "hour", "batch_id")),
         "touched": {(names[node], hour) for node, hour in TouchedHour.objects.values_list("node_id", "hour")},
         "jobs": list(Job.objects.order_by("key").values("key", "kind", "state", "account", "team__slug", "facts_order", "start_ms")),
-        "allocations": list(Allocation.objects.order_by("gpu__uuid", "gpu__node__name", "job__key").values("gpu__uuid", "gpu__node__name", "job__key", "source", "share",
-                                                                                        "asserted")),
+        "allocations": list(Allocation.objects.order_by("gpu__uuid", "gpu__node__name", "job__key").values(
+            "gpu__uuid", "gpu__node__name", "job__key", "source", "share", "asserted")),
         "sources": list(SourceReport.objects.order_by("node__name", "kind", "ok").values("node__name", "kind", "ok", "asserted")),
-        "processes": list(GPUProcess.objects.order_by("gpu__uuid", "gpu__node__name", "pid").values("gpu__uuid", "job__key", "pid", "memory_bytes",
-                                                                                 "seen_ms")),
+        "processes": list(GPUProcess.objects.order_by("gpu__uuid", "gpu__node__name", "pid").values(
+            "gpu__uuid", "job__key", "pid", "memory_bytes", "seen_ms")),
         "events": list(HealthEvent.objects.order_by("node__name", "at_ms").values("node__name", "gpu__uuid", "at_ms", "kind")),
     }  # fmt: skip
 
