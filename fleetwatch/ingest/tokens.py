@@ -18,10 +18,7 @@ from fleetwatch.inventory.steady import forget
 MAX_TTL = timedelta(days=366)
 # An agent token's last use is for people, and its node's last batch is known anyway.
 USE_NOTED_EVERY = timedelta(minutes=5)
-
-
 NETWORK_BITS = {"ipv4": 24, "ipv6": 48}  # what one site usually has: another one is worth a look
-
 
 log = structlog.get_logger(__name__)
 
@@ -103,9 +100,10 @@ def enroll(text: str, node_name: str, now: datetime, *, address: str = "") -> st
     node = lock_node(node_by_name(node_name).pk)
     if node.agent_tokens.filter(revoked_at__isnull=True).exists():
         raise NodeEnrolledError(f"{node_name} has a live token; revoke it first")
-    agent_token_text = create_agent_token(node_name, now)
-    _note_enrolment(EnrollmentToken.objects.get(digest=digest(text)), AgentToken.objects.get(digest=digest(agent_token_text)), now, address)
-    return agent_token_text
+    given = create_agent_token(node_name, now)
+    token = EnrollmentToken.objects.get(digest=digest(text))
+    _note_enrolment(token, AgentToken.objects.select_related("node").get(digest=digest(given)), now, address)
+    return given
 
 
 def _usable(text: str, now: datetime) -> QuerySet[EnrollmentToken]:
@@ -117,7 +115,8 @@ def _note_enrolment(token: EnrollmentToken, agent_token: AgentToken, now: dateti
     is_new = Enrollment.objects.exists() and not Enrollment.objects.filter(network=network).exists()
     Enrollment.objects.create(token=token, agent_token=agent_token, at=now, address=address or None, network=network, is_new_network=is_new)
     if is_new:
-        log.warning("node enrolled from a network that none was in before", node=agent_token.node_id, address=address, token=token.hint)
+        node = agent_token.node.name
+        log.warning("node enrolled from a network that none had enrolled from before", node=node, address=address, token=token.hint)
 
 
 def check_enrollment_token(text: str, now: datetime) -> None:
