@@ -4,12 +4,15 @@
 #   install -D -m 755 deploy/slurm/epilog.sh /etc/slurm/epilog.d/50-fleetwatch.sh      on each node; then scontrol reconfigure
 # slurm.conf:  Epilog=/etc/slurm/epilog.d/*
 #
+# Files first, on every node, then slurm.conf: see prolog.sh, also on how to take them away.
+#
 # The line needs jobsummary.py, the hub's address and a token that may read (made on the hub, not on the node):
 #   install -D -m 755 deploy/slurm/jobsummary.py /usr/local/lib/fleetwatch-agent/jobsummary.py
 #   mkdir -p -m 700 /etc/fleetwatch-agent
 #   echo 'FLEETWATCH_SERVER=https://fleetwatch.example.org' > /etc/fleetwatch-agent/summary.env
 #   manage.py create_api_token USER --scope read > /etc/fleetwatch-agent/summary.token    (root's, mode 600)
-# Without them, or when the hub does not answer within 2 s, nothing is printed.
+# It is written once per job, by its first node, as soon as the hub has the job's last batch: usually within a minute of
+# its end, two at most. The epilog does not wait for that, and without a hub that answers nothing is written.
 # An epilog that fails drains the node, so this one never does.
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 folder=${FLEETWATCH_GPUSTAT:-/run/gpustat}
@@ -33,16 +36,8 @@ if [ -n "$mapping" ]; then
     done
 fi
 
-# The job's output belongs to its user, who may have put a link in its place: it is written as that user, never as root.
-output=${SLURM_JOB_STDOUT:-}
-if [ -f "$summary" ] && [ -f "$etc/summary.env" ] && [ -f "$output" ]; then
-    line=$(timeout 5 python3 "$summary" "$etc/summary.env" "$etc/summary.token" 2>/dev/null)
-    if [ -n "$line" ] && [ "$(id -u)" = 0 ]; then
-        [ -n "${SLURM_JOB_UID:-}" ] && [ -n "${SLURM_JOB_GID:-}" ] &&
-            setpriv --reuid "$SLURM_JOB_UID" --regid "$SLURM_JOB_GID" --clear-groups \
-                timeout 2 sh -c 'printf "%s\n" "$1" >> "$2"' sh "$line" "$output" 2>/dev/null
-    elif [ -n "$line" ]; then
-        timeout 2 sh -c 'printf "%s\n" "$1" >> "$2"' sh "$line" "$output" 2>/dev/null
-    fi
+# Comes back at once; who waits for the hub is a process of its own, which writes as the job's user, never as root.
+if [ -f "$summary" ] && [ -f "$etc/summary.env" ]; then
+    timeout 5 python3 "$summary" "$etc/summary.env" "$etc/summary.token" ${FLEETWATCH_SUMMARY_WAIT_S:-} </dev/null >/dev/null 2>&1
 fi
 exit 0

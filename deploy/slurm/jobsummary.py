@@ -1,23 +1,33 @@
 #!/usr/bin/env python3
-"""One line on what a job made of its GPUs, as the hub knows it now: jobsummary.py ENV_FILE TOKEN_FILE.
+"""Writes one line on what a job made of its GPUs into the job's output: jobsummary.py ENV_FILE TOKEN_FILE [SECONDS].
 
-Called by epilog.sh with Slurm's variables. Prints nothing where it can't tell: on any but the job's first node, without
-GPUs, without an answer within TIMEOUT_S. Always ends with status 0. Python >= 3.8, standard library only.
+Called by epilog.sh with Slurm's variables. Comes back at once: the last batch of a job reaches the hub half a minute
+after its end, so a process of its own waits for it, SECONDS at most, and takes what there is then. Writes nothing where it
+can't tell: on any but the job's first node, without GPUs, without an answer. Always ends with status 0. Python >= 3.8,
+standard library only.
 """
 
 import datetime
 import json
 import os
 import re
+import socket
+import stat
 import sys
+import time
 import urllib.parse
 import urllib.request
 
+WAIT_S = 120
+PAUSE_S = 5
 TIMEOUT_S = 2
 MAX_BYTES = 1024 * 1024
 MARGIN = datetime.timedelta(hours=1)  # the hub counts whole hours
 LONGEST = datetime.timedelta(days=60)
 HOUR_MS = 3600000
+WINDOW_MS = 10000
+NO_TASK = 4294967294  # what Slurm writes for %a where the job is no array's
+MAX_WIDTH = 10
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -27,31 +37,107 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def line(job):
+def line(job, is_complete):
     """The sentence about the hub's answer; "" when the job had no GPU time that the hub knows."""
     hours = job["capacity_ms"] / HOUR_MS
     if not hours:
         return ""
-    parts = ["%.1f GPU-hours" % hours]
+    parts = [amount(hours)]
     if job.get("efficiency") is not None:
         parts.append("%d %% efficient" % round(job["efficiency"] * 100))
     wasted, cost = job["waste"]["wasted"], job["cost_usd"]["total"]
-    parts.append("%.1f GPU-hours wasted" % wasted["gpu_hours"] + (" ($%.2f of $%.2f)" % (wasted["usd"], cost) if cost else ""))
+    parts.append(amount(wasted["gpu_hours"]) + " wasted" + (" ($%.2f of $%.2f)" % (wasted["usd"], cost) if cost else ""))
     if job.get("coverage") is not None and job["coverage"] < 0.95:
         parts.append("%d %% observed" % round(job["coverage"] * 100))
-    return "FleetWatch: job %s so far: %s" % (job["id"], ", ".join(parts))
+    return "FleetWatch: job %s%s: %s" % (job["id"], "" if is_complete else " so far", ", ".join(parts))
+
+
+def amount(hours):
+    """GPU-hours; below one of them GPU-minutes."""
+    return "%.1f GPU-hours" % hours if hours >= 1 else "%.1f GPU-minutes" % (hours * 60)
+
+
+def is_complete(job, environment):
+    """Whether the hub knows the job's end, and of each of its GPUs all of the last run but one window."""
+    start_ms, end_ms = moment_ms(job.get("start_at")), moment_ms(job.get("end_at"))
+    if start_ms is None or end_ms is None:
+        return False
+    gpus = max(gpu_count(environment), len(job.get("gpus") or ()))
+    return job["capacity_ms"] >= max(0, end_ms - start_ms - WINDOW_MS) * gpus
+
+
+def gpu_count(environment):
+    """The job's GPUs, if every node of it has as many as this one."""
+    here = len([gpu for gpu in environment.get("SLURM_JOB_GPUS", "").split(",") if gpu])
+    nodes = environment.get("SLURM_JOB_NUM_NODES", "")
+    return max(1, here * (int(nodes) if nodes.isdigit() else 1))
+
+
+def moment_ms(text):
+    """Milliseconds of the API's time; None for null."""
+    return None if not text else datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000
 
 
 def is_first_node(environment):
-    """Whether this node is the first of the job's: each of them runs the epilog, one is to speak."""
-    nodes, here = environment.get("SLURM_JOB_NODELIST", ""), environment.get("SLURMD_NODENAME", "")
+    """Whether this node is the first of the job's: each of them runs the epilog, one is to speak. No, where nobody can tell."""
+    if environment.get("SLURM_HET_JOB_ID", environment["SLURM_JOB_ID"]) != environment["SLURM_JOB_ID"]:
+        return False  # the output is the first component's
+    nodes = environment.get("SLURM_JOB_NODELIST") or environment.get("SLURM_NODELIST") or ""  # the first: from 23.02 on
+    if not nodes:
+        return environment.get("SLURM_JOB_NUM_NODES") == "1"
     first = re.sub(r"\[([^\],-]+)[^\]]*\]", r"\1", re.match(r"(?:[^,\[]|\[[^\]]*\])*", nodes).group())
-    return not nodes or not here or first == here
+    return first == (environment.get("SLURMD_NODENAME") or short_host_name())
+
+
+def short_host_name():
+    return socket.gethostname().split(".")[0]
+
+
+def output(environment, job):
+    """The path of the job's output: the pattern that Slurm's variables hold, or its default, with the job's facts in it.
+
+    Slurm tells an epilog neither the job's name nor its array's; the hub does.
+    """
+    labels = job.get("labels") or {}
+    number = environment["SLURM_JOB_ID"]
+    array = environment.get("SLURM_ARRAY_JOB_ID") or labels.get("array_job")
+    task = environment.get("SLURM_ARRAY_TASK_ID") or labels.get("array_task")
+    pattern = environment.get("SLURM_JOB_STDOUT") or ("slurm-%A_%a.out" if array else "slurm-%j.out")
+    values = {
+        "%": "%",
+        "A": array or number,
+        "J": number,
+        "N": short_host_name(),
+        "a": task or str(NO_TASK),
+        "b": str(int(task or NO_TASK) % 10),
+        "j": number,
+        "n": "0",
+        "s": "batch",
+        "t": "0",
+        "u": environment.get("SLURM_JOB_USER") or job.get("user") or "",
+        "x": environment.get("SLURM_JOB_NAME") or job.get("name") or "",
+    }
+    return os.path.join(environment.get("SLURM_JOB_WORK_DIR") or "/", expanded(pattern, values))
+
+
+def expanded(pattern, values):
+    """The pattern with what its `%5j` and the like stand for; one with a backslash is meant as it is, as by Slurm."""
+    if "\\" in pattern:
+        return pattern.replace("\\", "")
+
+    def value_of(found):
+        value = values.get(found.group(2))
+        if value is None:
+            return found.group()
+        width = min(int(found.group(1) or 0), MAX_WIDTH)
+        return value.zfill(width) if value.isdigit() else value
+
+    return re.sub(r"%(\d*)(.)", value_of, pattern)
 
 
 def address(server, environment, now):
     """The job's address at the hub, over its whole life."""
-    started = environment.get("SLURM_JOB_START_TIME", "")
+    started = environment.get("SLURM_JOB_START_TIME", "")  # from 23.02 on
     since = datetime.datetime.fromtimestamp(int(started), datetime.timezone.utc) if started.isdigit() else now - LONGEST
     period = {"from": max(since, now - LONGEST) - MARGIN, "to": now + MARGIN}
     query = urllib.parse.urlencode({name: at.strftime("%Y-%m-%dT%H:%M:%SZ") for name, at in period.items()})
@@ -67,17 +153,78 @@ def settings(path):
     return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
 
 
+def ask(url, token):
+    """The hub's answer; None where it has none."""
+    request = urllib.request.Request(url, headers={"Authorization": "Bearer " + token, "Accept": "application/json"})
+    try:
+        with urllib.request.build_opener(NoRedirect).open(request, timeout=TIMEOUT_S) as answer:
+            return json.loads(answer.read(MAX_BYTES))
+    except (OSError, ValueError):
+        return None
+
+
+def last_answer(url, token, environment, seconds):
+    """The hub's answer as soon as it holds the whole job; after the seconds the one that there is."""
+    deadline = time.monotonic() + seconds
+    while True:
+        job = ask(url, token)
+        if (job is not None and is_complete(job, environment)) or time.monotonic() + PAUSE_S > deadline:
+            return job
+        time.sleep(PAUSE_S)
+
+
+def become(environment):
+    """The job's user from here on: its output belongs to him, who may have put a link in its place. For root alone."""
+    if os.getuid() != 0:
+        return
+    os.setgroups([])
+    os.setgid(int(environment["SLURM_JOB_GID"]))
+    os.setuid(int(environment["SLURM_JOB_UID"]))
+
+
+def append(path, text):
+    """Adds the line to the file, if there is one; never waits for the reader of a pipe."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
+    try:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.write(descriptor, (text + "\n").encode())
+    finally:
+        os.close(descriptor)
+
+
+def summarise(url, token, environment, seconds):
+    job = last_answer(url, token, environment, seconds)
+    text = "" if job is None else line(job, is_complete(job, environment))
+    if text:
+        become(environment)
+        append(output(environment, job), text)
+
+
+def is_left_behind():
+    """True in a process of its own, which slurmd neither waits for nor ends with the epilog; False in the epilog's."""
+    began, begins = os.pipe()
+    if os.fork():
+        os.close(begins)
+        os.read(began, 1)  # until the other one has left the epilog's group of processes
+        return False
+    os.setsid()
+    os.close(began)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    os.close(begins)
+    return True
+
+
 def main(arguments, environment):
-    if len(arguments) != 2 or not is_first_node(environment):
+    if len(arguments) < 2 or not environment.get("SLURM_JOB_ID", "").isdigit() or not is_first_node(environment):
         return
     with open(arguments[1], encoding="ascii") as file:
         token = file.read(1024).strip()
     url = address(settings(arguments[0])["FLEETWATCH_SERVER"], environment, datetime.datetime.now(datetime.timezone.utc))
-    if not url.startswith(("http://", "https://")):
-        return
-    request = urllib.request.Request(url, headers={"Authorization": "Bearer " + token, "Accept": "application/json"})
-    with urllib.request.build_opener(NoRedirect).open(request, timeout=TIMEOUT_S) as answer:
-        print(line(json.loads(answer.read(MAX_BYTES))))
+    seconds = int(arguments[2]) if len(arguments) > 2 else WAIT_S
+    if url.startswith(("http://", "https://")) and is_left_behind():
+        summarise(url, token, environment, seconds)
 
 
 if __name__ == "__main__":
