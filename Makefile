@@ -5,7 +5,7 @@ PYTHON ?= python3
 RUN = .venv/bin/python
 
 .DEFAULT_GOAL := demo
-.PHONY: help demo up test lint format bench bench-full agent requirements clean
+.PHONY: help demo up test test-slurm lint format bench bench-full agent requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,11 @@ test: ## lint, then everything: unit, integration on real Postgres and Redis, br
 	@$(PYTHON) deploy/bootstrap.py browser
 	@$(MAKE) --no-print-directory lint
 	@$(RUN) -m pytest -n auto --dist load
+
+test-slurm: ## a real one-node Slurm from Debian's packages beside the agent and a hub, in three minutes (needs root; says why where it can't)
+	@$(PYTHON) tests/slurm_lab/prepare.py
+	@$(PYTHON) deploy/bootstrap.py dev
+	@$(RUN) -m pytest tests/slurm_lab
 
 lint: ## ruff, mypy, Django's checks, migrations complete (the architecture is a test)
 	@$(PYTHON) deploy/bootstrap.py dev

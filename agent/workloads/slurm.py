@@ -143,7 +143,7 @@ class Slurm:
             if before is not None and before[0] == listed and listed.id in self._listed:
                 records[listed.id] = before[1]
                 continue
-            if not listed.is_holding and before is None and listed.id not in noted:
+            if not listed.is_holding and before is None and listed.id not in noted and listed.id not in self._runs.current:
                 continue  # ended before anybody here saw it
             record = self._record(listed, unread)
             if record is not None:
@@ -155,13 +155,14 @@ class Slurm:
         return Answer(node, records, unread, frozenset(missed))
 
     def _record(self, listed: Listed, unread: Dict[int, str]) -> Optional[Record]:
-        """The job's record; None where Slurm has forgotten it, and where it can't be read, which is noted."""
+        """The job's record; None where Slurm has forgotten it, and where one that runs can't be read, which is noted."""
         try:
             return self._queue.record(listed, self._nodes)
         except RecordError as error:
             self._complain(listed.ask, error)
-            if listed.is_holding:
-                unread[listed.id] = str(error)
+            if not listed.is_holding:
+                return Record(listed.id, states=(listed.state,))
+            unread[listed.id] = str(error)
             return None
 
     def _complain(self, name: str, error: RecordError) -> None:

@@ -7,7 +7,7 @@ A run ends where Slurm says; one of which Slurm tells no end (the job was requeu
 from dataclasses import dataclass, replace
 from typing import Dict, List, Mapping, Optional
 
-from agent.workloads.slurm_records import Record
+from agent.workloads.slurm_records import Record, is_over
 
 TOLD_MS = 60_000  # an end is told so long: to every window that may overlap the run, also where it was learned late
 WATCHED_MS = 60_000  # of a run that was seen this lately, and is gone, it is known well enough when it ended
@@ -73,5 +73,7 @@ class Runs:
         end_ms = run.end_ms if run.end_ms is not None else now_ms if was_watched else None
         if record is None:
             return Run(replace(run.record, states=(), end_ms=None), run.shares, end_ms, now_ms)
+        if is_over(record.states) and record.restarts == run.record.restarts:  # of one that can't be read
+            return Run(replace(run.record, states=record.states, end_ms=end_ms), run.shares, end_ms, now_ms)
         states = record.states if record.restarts == run.record.restarts else ("REQUEUED",)  # sacct's word for such a run
         return Run(replace(run.record, states=states, restarts=record.restarts, end_ms=None), run.shares, end_ms, now_ms)

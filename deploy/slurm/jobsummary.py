@@ -20,12 +20,12 @@ import urllib.request
 
 WAIT_S = 120
 PAUSE_S = 5
-TIMEOUT_S = 2
+TIMEOUT_S = 10
 MAX_BYTES = 1024 * 1024
 MARGIN = datetime.timedelta(hours=1)  # the hub counts whole hours
 LONGEST = datetime.timedelta(days=60)
 HOUR_MS = 3600000
-WINDOW_MS = 10000
+ROUNDING_MS = 1000  # Slurm tells whole seconds
 NO_TASK = 4294967294  # what Slurm writes for %a where the job is no array's
 MAX_WIDTH = 10
 
@@ -58,12 +58,18 @@ def amount(hours):
 
 
 def is_complete(job, environment):
-    """Whether the hub knows the job's end, and of each of its GPUs all of the last run but one window."""
+    """Whether the hub knows the job's end, and of each of its GPUs all of the last run."""
     start_ms, end_ms = moment_ms(job.get("start_at")), moment_ms(job.get("end_at"))
     if start_ms is None or end_ms is None:
         return False
     gpus = max(gpu_count(environment), len(job.get("gpus") or ()))
-    return job["capacity_ms"] >= max(0, end_ms - start_ms - WINDOW_MS) * gpus
+    return job["capacity_ms"] >= max(0, end_ms - start_ms - ROUNDING_MS) * gpus
+
+
+def was_requeued(job, environment):
+    """Whether the job runs again, or did, since the epilog's run of it: that one's epilog is to speak."""
+    run = environment.get("SLURM_JOB_RESTART_COUNT", "")
+    return run.isdigit() and job.get("restarts", 0) > int(run)
 
 
 def gpu_count(environment):
@@ -164,10 +170,11 @@ def ask(url, token):
 
 
 def last_answer(url, token, environment, seconds):
-    """The hub's answer as soon as it holds the whole job; after the seconds the one that there is."""
+    """The hub's answer as soon as it holds the whole job; after the seconds the last that it gave."""
     deadline = time.monotonic() + seconds
+    job = None
     while True:
-        job = ask(url, token)
+        job = ask(url, token) or job
         if (job is not None and is_complete(job, environment)) or time.monotonic() + PAUSE_S > deadline:
             return job
         time.sleep(PAUSE_S)
@@ -194,7 +201,7 @@ def append(path, text):
 
 def summarise(url, token, environment, seconds):
     job = last_answer(url, token, environment, seconds)
-    text = "" if job is None else line(job, is_complete(job, environment))
+    text = "" if job is None or was_requeued(job, environment) else line(job, is_complete(job, environment))
     if text:
         become(environment)
         append(output(environment, job), text)

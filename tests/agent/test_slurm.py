@@ -373,6 +373,20 @@ def test_a_job_that_can_not_be_read_costs_no_other_job(fake, books, caplog):
     ]
 
 
+def test_an_unreadable_jobs_end_is_when_it_was_seen_and_its_state_the_lists(fake, books):
+    fake.node(used="gpu:a100:1(IDX:3)")
+    fake.text_job(5, "JobId=5", name="x")
+    slurm = books()
+    slurm.poll(GPUS, NOW)
+    fake.text_job(5, "JobId=5", name="x", state="FAILED")
+    fake.node(used=IDLE)
+
+    holdings = slurm.poll(GPUS, NOW + 3000)
+
+    assert [(item.uuid, item.end_ms) for item in holdings.allocations] == [("GPU-3", NOW + 3000)]
+    assert [(job.state, job.end_ms) for job in holdings.jobs] == [("FAILED", NOW + 3000)]
+
+
 @pytest.mark.parametrize("used", ["gpu:a100:4(IDX:0-3)", "gpu:a100:4(IDX:N/A)", "gpu:a100:3(IDX:N/A)"])
 def test_gpus_that_may_be_one_of_two_unreadable_jobs_are_given_to_nobody_and_called_free_by_nobody(fake, books, used):
     fake.node(used=used)

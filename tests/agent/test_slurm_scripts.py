@@ -290,8 +290,8 @@ def test_below_an_hour_it_is_minutes(site, read_hub):
     ("known", "words"),
     [
         ({}, "4711: 8.0"),
-        ({"capacity_ms": 28_780_000}, "4711: 8.0"),  # one window of each GPU short
-        ({"capacity_ms": 28_779_999}, "4711 so far: 8.0"),
+        ({"capacity_ms": 28_798_000}, "4711: 8.0"),  # a second of each GPU short
+        ({"capacity_ms": 28_797_999}, "4711 so far: 8.0"),
         ({"end_at": None}, "4711 so far: 8.0"),
         ({"gpus": [{}], "capacity_ms": 14_400_000}, "4711 so far: 4.0"),  # the other GPU has not been told yet
     ],
@@ -313,6 +313,16 @@ def test_the_last_batch_is_waited_for_while_the_node_takes_the_next_job(site, re
 
     assert len(read_hub.asked) == 2
     assert site.output.read_text() == "loss 0.1\n" + LINE
+
+
+@pytest.mark.parametrize(("restarts", "speaks"), [(0, True), (1, True), (2, False)])
+def test_of_a_requeued_jobs_runs_the_last_one_speaks(site, read_hub, restarts, speaks):
+    site.configure(read_hub.url)
+    read_hub.answer = json.dumps({**ANSWER, "restarts": restarts})
+
+    site.run("epilog.sh", SLURM_JOB_RESTART_COUNT="1")
+
+    assert (LINE in site.output.read_text()) is speaks
 
 
 def test_what_was_not_observed_is_said(site, read_hub):
