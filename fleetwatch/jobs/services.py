@@ -70,6 +70,10 @@ class Asserted:
     spans: list[Span] = field(default_factory=list)
     starts: set[int] = field(default_factory=set)
 
+    @property
+    def union(self) -> list[Span]:
+        return union(self.spans) if len(self.spans) > 1 else self.spans
+
 
 def store_jobs(reports: Sequence[Report]) -> dict[str, StoredJob]:
     """The jobs of all batches as stored, by key.
@@ -213,7 +217,7 @@ def _assert_time(reports: Sequence[Report], jobs: Mapping[str, StoredJob]) -> tu
             "jobs": integers(job_ids),
             "sources": list(sources),
             "shares": numbers(shares),
-            "asserted": [_multirange(union(asserted[key].spans)) for key in keys],
+            "asserted": [_multirange(asserted[key].union) for key in keys],
             "starts": [integers(sorted(asserted[key].starts)) for key in keys],
         },
     )

@@ -140,9 +140,10 @@ def test_a_job_that_was_requeued_holds_again_from_its_next_start(order):
 
 
 def test_a_run_that_begins_where_the_one_before_ended_is_held():
-    store(**names(T0 + 30 * MINUTE, since_ms=T0, end_ms=T0 + 20 * MINUTE))
-
+    store(**names(T0 + 30 * MINUTE, since_ms=T0))
     store(**names(T0 + 40 * MINUTE, start_ms=T0 + 20 * MINUTE, restarts=1))
+
+    store(**history(T0 + 20 * MINUTE))
 
     assert holds() == [(0, 40)]
 
