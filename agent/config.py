@@ -138,13 +138,18 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str], *, installed
 
 
 def _settings_in(path: Path) -> Dict[str, str]:
-    """The FLEETWATCH_ lines of a file as systemd reads it; none where there is no such file, or it is root's alone."""
+    """The FLEETWATCH_ lines of a file as systemd reads it, and the token file beside it, as the unit has it.
+
+    None of them where there is no such file, or it is root's alone.
+    """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return {}
     pairs = [line.strip().partition("=") for line in lines if line.strip().startswith(PREFIX)]
-    return {name.strip(): _unquoted(value.strip()) for name, _, value in pairs}
+    settings = {name.strip(): _unquoted(value.strip()) for name, _, value in pairs}
+    token = path.with_name("token")
+    return {TOKEN_FILE: str(token), **settings} if token.exists() else settings
 
 
 def _unquoted(text: str) -> str:

@@ -187,3 +187,15 @@ def test_the_installed_agents_token_goes_to_no_other_hub(arguments, environment,
 
 def test_without_an_installed_agent_there_are_no_settings(tmp_path):
     assert parse(["check"], {}, installed=tmp_path / "none").server == ""
+
+
+def test_the_installed_agents_token_may_stand_beside_its_settings(tmp_path):
+    settings = tmp_path / "environment"
+    settings.write_text('FLEETWATCH_SERVER="https://hub.example.org"\n')
+    (tmp_path / "token").write_text("fw_beside\n")
+
+    chosen = parse(["check"], {}, installed=settings)
+
+    assert (chosen.token, chosen.token_file) == ("fw_beside", tmp_path / "token")
+    settings.write_text('FLEETWATCH_SERVER="https://hub.example.org"\nFLEETWATCH_TOKEN="fw_within"\n')
+    assert parse(["check"], {}, installed=settings).token == "fw_within"

@@ -143,7 +143,7 @@ def test_installing_puts_file_token_and_unit_in_their_places(hub, tmp_path):
     assert settings.stat().st_mode & 0o777 == 0o600
     unit = (tmp_path / "etc/systemd/system/fleetwatch-agent.service").read_text()
     assert "/usr/local/lib/fleetwatch-agent/fleetwatch-agent.pyz run\n" in unit
-    assert "EnvironmentFile=/etc/fleetwatch-agent/environment\n" in unit
+    assert "Environment=FLEETWATCH_TOKEN_FILE=/etc/fleetwatch-agent/token\nEnvironmentFile=/etc/fleetwatch-agent/environment\n" in unit
     assert (tmp_path / "etc/systemd/system/fleetwatch-agent.service.d/docker.conf").read_text() == "[Service]\nSupplementaryGroups=docker\n"
     assert "secret" not in unit
     assert str(tmp_path) not in unit
