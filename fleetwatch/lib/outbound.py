@@ -23,6 +23,7 @@ from fleetwatch.lib.networks import Reach
 
 MAX_ANSWER_BYTES = 64 * 1024  # a webhook's answer is a word or a small JSON
 MAX_URL = 2000
+MAX_ADDRESSES = 4  # of one name that are tried: each may take a whole time-out
 USER_AGENT = "FleetWatch"
 
 FAILURES: tuple[tuple[type[Exception], str], ...] = (
@@ -69,7 +70,7 @@ def check_url(url: str) -> SplitResult:
 
 
 def resolve(host: str, port: int, *, allow_private: bool) -> list[str]:
-    """The host's addresses in the resolver's order, all of them judged.
+    """The host's first four addresses in the resolver's order; all that it has are judged.
 
     Raises ForbiddenAddressError when any of them may not be called, OutboundError when the name is unknown.
     """
@@ -80,7 +81,7 @@ def resolve(host: str, port: int, *, allow_private: bool) -> list[str]:
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     for address in addresses:
         _judge(host, ipaddress.ip_address(address.partition("%")[0]), allow_private=allow_private)
-    return addresses
+    return addresses[:MAX_ADDRESSES]
 
 
 def connect(addresses: Sequence[str], port: int, *, timeout_s: float | None) -> socket.socket:

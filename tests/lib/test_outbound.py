@@ -140,6 +140,15 @@ def test_private_addresses_are_a_choice(monkeypatch, address):
         outbound.resolve("chat.internal", 443, allow_private=False)
 
 
+def test_of_a_name_with_many_addresses_four_are_tried_and_all_are_judged(monkeypatch):
+    resolving(monkeypatch, *[f"192.0.3.{host}" for host in range(1, 10)])
+    assert outbound.resolve("many.example", 443, allow_private=True) == ["192.0.3.1", "192.0.3.2", "192.0.3.3", "192.0.3.4"]
+
+    resolving(monkeypatch, *[f"192.0.3.{host}" for host in range(1, 10)], "169.254.169.254")
+    with pytest.raises(outbound.ForbiddenAddressError):
+        outbound.resolve("many.example", 443, allow_private=True)
+
+
 @pytest.mark.parametrize(
     ("url", "why"),
     [
