@@ -2,12 +2,16 @@
 
 import os
 import warnings
+from typing import Any
 
-from celery import Celery
+import structlog
+from celery import Celery, Task
 from celery.platforms import SecurityWarning
 from celery.signals import worker_process_init, worker_ready
 from django.db import connections
 from django.db.backends.postgresql.base import DatabaseWrapper
+
+from fleetwatch.operations import disk
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fleetwatch.settings")
 
@@ -16,7 +20,35 @@ warnings.filterwarnings("ignore", category=SecurityWarning)
 
 LAST = 9  # of the priorities on Redis, where 0 goes first and is what a task without one has
 
-app = Celery("fleetwatch")
+# They only add: while the disk is short of room they wait, and what they are to do waits in rows.
+WAITING_FOR_ROOM = frozenset(
+    f"fleetwatch.{task}"
+    for task in (
+        "ledger.tasks.post",
+        "ledger.tasks.refresh_state_days",
+        "telemetry.tasks.join",
+        "telemetry.tasks.refresh_recent_cells",
+        "costs.tasks.sum_recent_days",
+        "costs.tasks.sum_all_days",
+        "diagnosis.tasks.diagnose",
+        "reports.tasks.compute",
+    )
+)
+
+log = structlog.get_logger(__name__)
+
+
+class ThriftyTask(Task):  # type: ignore[misc]  # celery brings no types
+    """A task that knows whether there is room for what it adds."""
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        if self.name in WAITING_FOR_ROOM and disk.is_short():
+            log.warning("task waits for room on the disk", name=self.name)
+            return None
+        return super().__call__(*args, **keywords)
+
+
+app = Celery("fleetwatch", task_cls=ThriftyTask)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 app.conf.update(
@@ -53,6 +85,8 @@ app.conf.update(
             "options": {"expires": 60},
         },
         "telemetry.keep_partitions": {"task": "fleetwatch.telemetry.tasks.keep_partitions", "schedule": 600.0},
+        # before anything that adds rows: `post` and the like wait while it has something to do
+        "stack.make_room": {"task": "fleetwatch.stack.tasks.make_room", "schedule": 30.0, "options": {"expires": 30}},
         "telemetry.apply_retention": {"task": "fleetwatch.telemetry.tasks.apply_retention", "schedule": 3600.0},
         "costs.ensure_example_rates": {"task": "fleetwatch.costs.tasks.ensure_example_rates", "schedule": 60.0},
         "costs.note_places": {"task": "fleetwatch.costs.tasks.note_places", "schedule": 60.0, "options": {"expires": 60}},

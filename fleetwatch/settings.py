@@ -102,6 +102,8 @@ _database_url = env.text("DATABASE_URL") or (_runtime.database_url if _runtime e
 NO_DATABASE = "/nowhere-is-a-database"
 DATABASES = {"default": env.database(_database_url or f"postgresql://fleetwatch@/fleetwatch?host={NO_DATABASE}")}
 DATABASES["default"]["CONN_MAX_AGE"] = 0
+# Of the embedded database, whose disk can be looked at; None of another one.
+DATABASE_FOLDER = DATA_DIR / "postgres" if _runtime else None
 # A server that can't be reached, or does not answer any more, is noticed within seconds (on TCP; the web process asks besides).
 DATABASES["default"]["OPTIONS"] = {
     "connect_timeout": 5,

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
 
+from fleetwatch.operations import disk
 from fleetwatch.operations.selectors import heartbeat_age_s
 
 WORKER = "worker"
@@ -16,7 +17,7 @@ REDIS_TIMEOUT_S = 2
 
 
 def missing(now: datetime) -> list[str]:
-    """The names of what does not answer, of database, redis and worker; empty = ready."""
+    """The names of what does not answer, of database, redis, worker and room on the disk; empty = ready."""
     has_database = _database_answers()
     found = [] if has_database else ["database"]
     if not _redis_answers():
@@ -24,6 +25,8 @@ def missing(now: datetime) -> list[str]:
     # its heartbeats are rows: without a database nothing is known of it, and asking would only wait again
     if not has_database or not _worker_lives(now):
         found.append("worker")
+    if disk.trouble():
+        found.append("disk")
     return found
 
 

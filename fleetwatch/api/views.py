@@ -18,6 +18,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from fleetwatch.api import collector, readiness
 from fleetwatch.api.auth import reader
 from fleetwatch.api.reading import api
+from fleetwatch.operations import disk
 
 
 @require_safe
@@ -63,9 +64,11 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Whether the instance works; the names of what is missing, and nothing more about it."""
+    """Whether the instance works; the names of what is missing, and of a full disk that it is."""
     missing = readiness.missing(timezone.now())
-    return JsonResponse({"ready": not missing, "missing": missing}, status=503 if missing else 200)
+    reason = disk.trouble()
+    answer = {"ready": not missing, "missing": missing} | ({"reason": reason} if reason else {})
+    return JsonResponse(answer, status=503 if missing else 200)
 
 
 def _is_allowed(address: str) -> bool:

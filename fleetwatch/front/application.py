@@ -27,6 +27,7 @@ from fleetwatch.ingest import requests, tokens
 from fleetwatch.ingest.body import TooLargeError
 from fleetwatch.ingest.door import Door, Offered
 from fleetwatch.ingest.groups import Groups
+from fleetwatch.operations import disk
 
 Scope = Mapping[str, Any]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -137,6 +138,8 @@ class Front:
         node_id = await self._node_of(request)
         if node_id in self._storing:
             raise refused.NodeBusyError
+        if disk.is_short():
+            raise refused.DiskFullError
         if self._groups.waiting >= MAX_WAITING_BATCHES:
             raise BusyError
         self._storing.add(node_id)

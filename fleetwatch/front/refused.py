@@ -11,7 +11,8 @@ from fleetwatch.front.lanes import BusyError
 from fleetwatch.ingest import refusals
 from fleetwatch.ingest.body import TooLargeError
 from fleetwatch.ingest.tokens import UnknownTokenError
-from fleetwatch.lib.trouble import UNKNOWN
+from fleetwatch.lib.trouble import DISK_FULL, UNKNOWN
+from fleetwatch.operations import disk
 
 READY = "/readyz"
 # What Django's middlewares say on each page of theirs.
@@ -31,6 +32,10 @@ class DatabaseAwayError(Exception):
     """The database does not answer."""
 
 
+class DiskFullError(Exception):
+    """The database's disk has no room for batches."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """What is answered, and when it may go better."""
@@ -46,6 +51,7 @@ REFUSALS: dict[type[Exception], Refusal] = {
     NodeBusyError: Refusal(503, "another batch of this node is being stored", 2),
     BusyError: Refusal(429, "too many are waiting", 5),
     DatabaseAwayError: Refusal(503, UNKNOWN, 10),
+    DiskFullError: Refusal(503, DISK_FULL, 60),
 }
 REFUSED: tuple[type[Exception], ...] = (*REFUSALS, UnknownTokenError, TooLargeError, DatabaseError, InterfaceError)
 
@@ -60,6 +66,7 @@ def response(error: Exception, *, path: str) -> HttpResponse:
 
 
 def _refused(refusal: Refusal, path: str) -> HttpResponse:
+    text = disk.trouble() or refusal.text if refusal.text in (DISK_FULL, UNKNOWN) else refusal.text
     if path == READY:
-        return JsonResponse({"ready": False, "missing": ["database", "worker"], "reason": refusal.text}, status=503)
-    return not_now(refusal.text, path=path, status=refusal.status, retry_after_s=refusal.retry_after_s)
+        return JsonResponse({"ready": False, "missing": ["database", "worker"], "reason": text}, status=503)
+    return not_now(text, path=path, status=refusal.status, retry_after_s=refusal.retry_after_s)

@@ -12,7 +12,8 @@ from fleetwatch.ingest import pressure
 from fleetwatch.ingest.body import TooLargeError
 from fleetwatch.ingest.services import WrongNodeError
 from fleetwatch.ingest.tokens import NodeEnrolledError, UnknownTokenError
-from fleetwatch.lib.trouble import database_trouble
+from fleetwatch.lib.trouble import DISK_FULL, database_trouble
+from fleetwatch.operations import disk
 
 RETRY_AFTER_S = {429: pressure.RETRY_AFTER_S, 503: 10}
 
@@ -58,6 +59,8 @@ def refusal(error: Exception) -> JsonResponse:
     field = error.field if isinstance(error, WireError) else field
     if isinstance(error, DATABASE_ERRORS):
         text = database_trouble(error)
+    if text == DISK_FULL:
+        disk.refusals.note()
     response = JsonResponse({"error": text or str(error), "field": field}, status=status)
     if status == 401:
         response["WWW-Authenticate"] = 'Bearer realm="fleetwatch"'

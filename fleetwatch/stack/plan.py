@@ -1,6 +1,7 @@
 """Which processes a FleetWatch stack is made of, and how each is started and stopped."""
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Mapping
@@ -19,13 +20,17 @@ POSTGRES_SETTINGS = (
     "wal_compression=pglz",
     "log_min_messages=warning",
     "log_checkpoints=off",
-    "max_wal_size=2GB",
     "work_mem=32MB",  # a month of a large fleet is grouped in memory
 )
 
 
 # Of the web process (settings.py); as in deploy/web.sh.
 STATEMENT_S = "30"
+
+
+# The write-ahead log's: a sixteenth of the disk, so that on a small one it does not take what data needs.
+WAL_SHARE = 16
+LEAST_WAL_MIB, MOST_WAL_MIB = 64, 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +62,17 @@ def environment(data: Path, *, is_demo: bool, public_url: str, extra: Mapping[st
 
 def database(server: postgres.Postgres) -> Spec:
     """The embedded Postgres. SIGINT is its fast shutdown; SIGTERM would wait for every client."""
+    wal = wal_settings(shutil.disk_usage(server.folder).total)
     return Spec(
-        "postgres", tuple(server.command(*POSTGRES_SETTINGS)), postgres.clean_environment(),
+        "postgres", tuple(server.command(*POSTGRES_SETTINGS, *wal)), postgres.clean_environment(),
         stop_signal=signal.SIGINT, stop_s=3.0, stage=DATABASE, start_keywords=server.owner.keywords(),
     )  # fmt: skip
+
+
+def wal_settings(disk_bytes: int) -> tuple[str, str]:
+    """How large the write-ahead log may become on a disk of that size."""
+    most = max(LEAST_WAL_MIB, min(MOST_WAL_MIB, disk_bytes // 1024**2 // WAL_SHARE))
+    return f"max_wal_size={most}MB", f"min_wal_size={min(80, most // 2)}MB"
 
 
 def broker(socket: Path) -> Spec:

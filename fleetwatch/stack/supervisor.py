@@ -4,6 +4,7 @@ One main loop; a thread per child only copies its output. Children are started f
 the main thread (see processes.start).
 """
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -119,11 +120,14 @@ class Supervisor:
                 say(name, text)
 
     def _write_record(self) -> None:
-        """What a later start must clean up if we are killed by -9."""
+        """What a later start must clean up if we are killed by -9. On a full disk the former record stays: children go on."""
         rows = [[child.process.pid, processes.start_time(child.process.pid)] for child in self._children]
         partial = self._record.with_suffix(".partial")
-        partial.write_text(json.dumps(rows))
-        partial.replace(self._record)
+        try:
+            partial.write_text(json.dumps(rows))
+            partial.replace(self._record)
+        except OSError as error:
+            say("fleetwatch", f"{self._record} can't be written: {error.strerror}")
 
 
 def clean_up(record: Path, *, timeout_s: float = 10.0) -> int:
@@ -160,6 +164,7 @@ _LINE = threading.Lock()
 
 def say(name: str, text: str) -> None:
     """One line of the common log: who, then what."""
-    with _LINE:
+    # a log that can't be written (a full disk, a closed terminal) stops nobody
+    with _LINE, contextlib.suppress(OSError):
         sys.stdout.write(f"{name:<14} | {text}\n")
         sys.stdout.flush()

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from fleetwatch.front.database import conninfo
 from fleetwatch.ingest.tokens import create_agent_token
+from fleetwatch.operations import disk
 from fleetwatch.telemetry.models import Batch
 from tests.front.serving import Answer, Server, batch_head, many, minute_ago
 
@@ -114,3 +115,21 @@ def test_beyond_what_can_wait_for_a_group_agents_are_told_and_people_are_not(ser
     assert (answer.status, answer.headers["retry-after"]) == (429, "5")
     assert set(answer.json()) == {"error", "field"}
     assert server.get("/accounts/login/").status == 200
+
+
+def test_on_a_full_disk_agents_and_machines_are_told_so_and_people_are_served(server, settings, tmp_path, monkeypatch):
+    bearer = create_agent_token("n1", timezone.now())
+    assert server.post_batch(minute_ago("n1"), bearer=bearer).status == 200
+    found = type("Found", (), {"f_bavail": 39, "f_blocks": 200, "f_frsize": 1024**2})
+    monkeypatch.setattr(disk.os, "statvfs", lambda _: found)
+    settings.DATABASE_FOLDER = tmp_path
+
+    batch = server.post_batch(minute_ago("n1", sequence=2), bearer=bearer)
+    ready = server.get("/readyz")
+
+    said = "the disk of the database is full (39 of 200 MiB are free, 48 are kept for retention)"
+    assert (batch.status, batch.headers["retry-after"], batch.json()["error"]) == (503, "60", said)
+    assert (ready.status, ready.json()["reason"]) == (503, said)
+    assert "disk" in ready.json()["missing"]
+    assert server.get("/accounts/login/").status == 200
+    assert Batch.objects.count() == 1

@@ -8,10 +8,12 @@ import pytest
 import time_machine
 from django.apps import apps
 from django.db import OperationalError, connection
+from psycopg import errors
 
 from fleetwatch.ingest.models import AgentToken
 from fleetwatch.ingest.tokens import revoke_agent_token
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.operations import disk
 from fleetwatch.telemetry.models import Batch, ReceivedSequence, SealMark, TouchedHour
 from tests.ingest.factories import NOW, NOW_MS, T0, gpu, pack, payload, post, token
 from tests.ingest.wsgi import DoorClient
@@ -283,3 +285,22 @@ def test_the_use_of_a_token_is_noted_every_five_minutes(client):
 
     assert early == NOW
     assert (AgentToken.objects.get().last_used_at - NOW).total_seconds() == 300
+
+
+def test_a_disk_that_postgres_calls_full_is_said_to_the_sender_and_by_readyz(client, settings):
+    settings.DATABASE_FOLDER = None
+    bearer = token()
+
+    def full(execute, sql, params, many, context):
+        if sql.lstrip().startswith("INSERT"):
+            raise OperationalError("could not extend file") from errors.DiskFull()
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(full):
+        answer = post(client, payload(), bearer=bearer)
+    ready = client.get("/readyz")
+    disk.refusals.forget()
+
+    assert (answer.status_code, answer.json()["error"]) == (503, "the disk of the database is full")
+    assert (ready.status_code, ready.json()["reason"]) == (503, "the disk of the database is full")
+    assert not Batch.objects.exists()

@@ -89,6 +89,19 @@ def test_a_child_that_is_killed_is_started_again_and_that_is_said(supervise):
     assert second != first
 
 
+def test_a_record_that_can_not_be_written_as_on_a_full_disk_stops_nobody(supervise, tmp_path):
+    parent = supervise(SAYS_PID)
+    first = child_pid(parent)
+    (tmp_path / "processes.partial").mkdir()
+
+    os.kill(first, signal.SIGKILL)
+    second = child_pid(parent)
+
+    assert second != first
+    assert "processes.json can't be written" in lines_until(parent, "can't be written")
+    assert parent.poll() is None
+
+
 def test_sigterm_stops_every_child_and_what_the_child_started(supervise):
     parent = supervise("sleep 60 & echo pid $$; wait")
     child = child_pid(parent)

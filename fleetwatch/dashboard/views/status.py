@@ -18,6 +18,7 @@ from fleetwatch.jobs.selectors import JobSource, job_sources
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.notify.models import Delivery
 from fleetwatch.notify.services import WAITING
+from fleetwatch.operations import disk
 from fleetwatch.operations.models import Heartbeat
 from fleetwatch.operations.selectors import latest_runs, recent_failures
 from fleetwatch.telemetry import selectors as telemetry
@@ -68,6 +69,7 @@ def status(request: HttpRequest) -> HttpResponse:
         "depth": depth,
         "late": telemetry.late(),
         "disputed": inventory.disputed()[:MAX_DISPUTED],
+        "disk_trouble": disk.trouble(),
         "stored_bytes": depth.hot_bytes + depth.chunk_bytes,
     }
     return render(request, "dashboard/status.html", period.context("status", **context))
