@@ -270,7 +270,7 @@ def test_the_steady_state_asks_the_database_little(client, django_assert_max_num
     }
     post(client, payload(**steady), bearer=bearer)
 
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(17):
         post(client, payload(sequence=2, start_ms=T0 + 30_000, **steady), bearer=bearer)
 
 
