@@ -106,7 +106,8 @@ class Lab:
     def _enter(self) -> None:
         command = ["unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"]
         with (self.path / "log" / "node.log").open("wb") as log:
-            self._machine = subprocess.Popen([*command, sys.executable, str(HERE / "node.py"), str(self.path)], stdout=log, stderr=log)
+            command += [sys.executable, str(HERE / "node.py"), str(self.path)]
+            self._machine = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
         self._until((self.path / "ready").exists, "a namespace")
         children = pathlib.Path(f"/proc/{self._machine.pid}/task/{self._machine.pid}/children").read_text()
         self._pid = int(children.split()[0])

@@ -1,12 +1,14 @@
 """The lab's machine: process 1 of its own mount, host-name and process namespaces. `node.py LAB` under unshare; see lab.py.
 
 It makes /dev/nvidia0 to 3 and files of its own under /etc and /run, which nothing outside sees, reaps whose parents are
-gone, and says each second to the fake driver who holds which GPU open. When it ends, so does everything in here.
+gone, and says each second to the fake driver who holds which GPU open. When it ends, so does everything in here; it ends
+when its standard input does, so also with a test run that is killed.
 """
 
 import os
 import pathlib
 import re
+import select
 import shutil
 import subprocess
 import sys
@@ -31,12 +33,11 @@ def main(lab: pathlib.Path) -> None:
     (lab / "ready").write_text("")
     energy = [0.0] * GPUS
     before_s = time.monotonic()
-    while True:
+    while not select.select([sys.stdin], [], [], 1)[0]:  # its other end is whoever started the lab
         reap()
         now_s = time.monotonic()
         tell_driver(lab / "nvml.state", holders(), energy, now_s - before_s)
         before_s = now_s
-        time.sleep(1)
 
 
 def make_devices(dev: pathlib.Path, terminals: list[str]) -> None:
