@@ -124,12 +124,14 @@ def gpu(request: HttpRequest, uuid: str) -> HttpResponse:
     if found is None:
         raise Http404
     period = read_period(request, default="24h")
+    places = inventory.life(found.uuid)
     context = {
         "gpu": found,
+        "places": places,
+        "first_ms": places[0].first_ms if places else found.first_ms,
         "gpu_parameter": quote(found.uuid, safe=""),
         "totals": costs.totals(period.interval, scope=Scope(gpu=found.uuid)),
         "segments": selectors.band_of_life(inventory.gpus_of(found.uuid), period.interval),
-        "places": inventory.life(found.uuid),
         "holders": selectors.holders(found, period.interval),
         "processes": selectors.processes(found),
         "events": HealthEvent.objects.filter(gpu__uuid=found.uuid).order_by("-at_ms")[:EVENTS],
