@@ -84,7 +84,11 @@ class Poller:
             began_s = self._clock_s()
             self._wake.clear()
             self.ask()
-            is_settling = self._pause(began_s, is_settling=is_settling)
+            try:
+                is_settling = self._pause(began_s, is_settling=is_settling)
+            except Exception:  # as in ask
+                log.exception("this host's traces of jobs were not understood kind=%s", self.kind)
+                self._wake.wait(self._scheduler.interval_s)
 
     def _pause(self, began_s: float, *, is_settling: bool) -> bool:
         """Waits until the next question is due; True when a change on this host is why."""

@@ -11,7 +11,7 @@ from typing import FrozenSet, List, Set, Tuple
 from agent.workloads.hpc_files import Claim, HPCFiles
 
 NOTED_MS = 300_000  # as long as slurmctld remembers a job that has ended (MinJobAge)
-CGROUPS = ("system.slice", "devices", "memory", "")
+CGROUPS = ("system.slice", "devices", "memory", "freezer", "")  # v1 has them where a plugin constrains or tracks by them
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Watch:
 
     def __init__(self, files: HPCFiles, cgroup_root: str = "/sys/fs/cgroup") -> None:
         self._files, self._cgroup_root = files, cgroup_root
+        self._scopes: List[str] = []
         self._known: Tuple[Tuple[str, int], ...] = ()
         self._noted: Set[Claim] = set()
 
@@ -48,17 +49,29 @@ class Watch:
         return frozenset(self._noted)
 
     def _job_cgroups(self) -> FrozenSet[str]:
-        """The names of the jobs' control groups, of either version: a changed set is a job that came or went."""
+        """The names of the jobs' control groups, of either version: a changed set is a job that came or went.
+
+        Slurm's own group, in which they lie, is looked for only while there is none: it stays, and hosts have hundreds.
+        """
+        if not any(os.path.isdir(scope) for scope in self._scopes):
+            self._scopes = self._find_scopes()
         found: Set[str] = set()
+        for scope in self._scopes:
+            inner = _folders(scope)
+            if scope.endswith("slurmstepd.scope"):
+                found.update(name for name in inner if name != "system")
+            else:
+                found.update(job for user in inner for job in _folders(os.path.join(scope, user)))
+        return frozenset(found)
+
+    def _find_scopes(self) -> List[str]:
+        """Slurm's groups, one for each slurmd, in the first hierarchy that has any."""
         for folder in CGROUPS:
             path = os.path.join(self._cgroup_root, folder)
-            for scope in _folders(path):
-                if scope.endswith("slurmstepd.scope"):
-                    found.update(name for name in _folders(os.path.join(path, scope)) if name != "system")
-                elif scope == "slurm" or scope.startswith("slurm_"):
-                    for user in _folders(os.path.join(path, scope)):
-                        found.update(_folders(os.path.join(path, scope, user)))
-        return frozenset(found)
+            scopes = [name for name in _folders(path) if name.endswith("slurmstepd.scope") or name == "slurm" or name.startswith("slurm_")]
+            if scopes:
+                return [os.path.join(path, name) for name in scopes]
+        return []
 
 
 def _folders(path: str) -> List[str]:

@@ -214,6 +214,28 @@ def test_a_change_on_this_host_is_asked_about_at_once_and_again_when_it_has_sett
     assert scheduler.looks == waited_s / LOOK_S
 
 
+def test_traces_that_nobody_foresaw_do_not_end_the_questions(caplog):
+    asked = threading.Semaphore(0)
+
+    class Broken(Scheduler):
+        interval_s = 0.01
+
+        def poll(self, gpus, now_ms):
+            asked.release()
+            return BOOKS
+
+        def has_changed(self):
+            raise ValueError("no such group")
+
+    books = Poller(Broken(BOOKS))
+    books.look([GPU])
+    is_asked = [asked.acquire(timeout=10) for _ in range(2)]
+    books.stop()
+
+    assert is_asked == [True, True]
+    assert "traces of jobs were not understood" in caplog.text
+
+
 def test_a_scheduler_that_sees_no_changes_is_asked_by_the_clock():
     watch = Watch()
     books = poller(Scheduler(BOOKS), watch)

@@ -469,7 +469,7 @@ def test_a_job_that_slurm_forgot_ended_when_that_was_seen_if_it_was_watched_unti
     assert [(job.state, job.end_ms) for job in holdings.jobs] == [("", None)]
 
 
-@pytest.mark.parametrize("trace", ["cgroup v1", "cgroup v2", "file", "file written anew"])
+@pytest.mark.parametrize("trace", ["cgroup v1", "cgroup v1, tracked only", "cgroup v2", "file", "file written anew"])
 def test_a_job_that_came_shows_on_the_host_without_a_question(fake, books, tmp_path, trace):
     fake.job(job_2405())
     write_claim(tmp_path / "gpustat" / "0", "4711 1000\n", at_ms=NOW - 1000)
@@ -481,6 +481,8 @@ def test_a_job_that_came_shows_on_the_host_without_a_question(fake, books, tmp_p
         (tmp_path / "cgroup" / "devices" / "slurm_n01" / "uid_1000" / "job_5").mkdir(parents=True)
     if trace == "cgroup v2":
         (tmp_path / "cgroup" / "system.slice" / "n01_slurmstepd.scope" / "job_5").mkdir(parents=True)
+    if trace == "cgroup v1, tracked only":
+        (tmp_path / "cgroup" / "freezer" / "slurm" / "uid_1000" / "job_5").mkdir(parents=True)
     if trace == "file":
         write_claim(tmp_path / "gpustat" / "1", "5 1000\n")
     if trace == "file written anew":
