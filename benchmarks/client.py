@@ -13,7 +13,7 @@ from benchmarks.servers import Hub
 from benchmarks.tables import BenchError
 
 END = b"\r\n\r\n"
-KEPT_S = 20  # the web server closes a connection that is silent for half a minute
+KEPT_S = 20  # the web server closes a connection that is silent for a minute and a quarter, proxies earlier
 
 
 def post_all(port: int, queues: Sequence[Sequence[bytes]]) -> list[float]:
