@@ -9,7 +9,7 @@ import gzip
 import json
 import math
 from dataclasses import dataclass, field, fields
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import AbstractSet, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 VERSION = 1
 MAX_SPAN_MS = 6 * 3_600_000
@@ -20,6 +20,10 @@ MAX_WHY = 300  # characters of why a job source does not answer
 MAX_LIST = 4096
 MAX_GPUS = 256  # of a batch, MIG instances included: 16 GPUs of seven instances are 128
 MAX_LABELS = 64
+# Keys that this version does not know are kept as they came and read by nobody: more of them than a newer agent will ever add.
+MAX_UNKNOWN = 64  # in one object
+MAX_UNKNOWN_EACH = 8  # on average in a list
+MAX_UNKNOWN_BYTES = MAX_BYTES // 4  # of one object or list, as JSON
 MAX_TIME_MS = 32_503_680_000_000  # the year 3000: far from where calendars overflow, also after a clock correction
 MAX_SEQUENCE = 2**62
 MAX_COUNT = 2**31 - 1
@@ -135,6 +139,7 @@ def parse(mapping: Any) -> Batch:
     up to RATIO_SLACK outside 0 to 1 are clamped. Raises WireError with the field and what was expected.
     """
     top = _object("", mapping)
+    _bound_unknown("batch", [top], _BATCH_KEYS)
     _integer("version", top.get("version"), VERSION, VERSION)
     window_s = _integer("window_s", top.get("window_s"), MIN_WINDOW_S, MAX_WINDOW_S)
     gpus = _items("gpus", top.get("gpus"), _gpu, most=MAX_GPUS)
@@ -178,6 +183,7 @@ def parse_rest(top: Item, *, gpus: List[Item], windows: Columns, host: Columns, 
 
 def _windows(value: Any, *, window_s: int, gpu_count: int) -> Columns:
     given = _object("windows", value)
+    _bound_unknown("windows", [given], _WINDOW_KEYS)
     columns: Columns = {
         "gpu": _integers("windows.gpu", given.get("gpu"), 0, gpu_count - 1),
         "start_ms": _starts("windows.start_ms", given.get("start_ms"), window_s),
@@ -190,6 +196,7 @@ def _windows(value: Any, *, window_s: int, gpu_count: int) -> Columns:
 
 def _host(value: Any) -> Columns:
     given = _object("host", value) if value is not None else {}
+    _bound_unknown("host", [given], _HOST_KEYS)
     if not given:
         return {}
     columns: Columns = {"start_ms": _starts("host.start_ms", given.get("start_ms"), MIN_WINDOW_S)}
@@ -310,6 +317,7 @@ def _source(item: Item, _: Mapping[str, int]) -> Item:
 def _agent(value: Any) -> Item:
     """What the agent says of itself; the hub keeps it as JSON, so what it could not store is left out."""
     given = _object("agent", value) if value is not None else {}
+    _bound_unknown("agent", [given], _KNOWN["agent"])
     try:
         _texts(given, {"version": 64, "driver": 64, "source": 64})
     except WireError as error:
@@ -350,6 +358,7 @@ def _items(place: str, value: Any, check: Check, positions: Mapping[str, int] = 
     items = _list(place, value) if value is not None else []
     if len(items) > most:
         raise WireError(place, "%s has %d entries, at most %d" % (place, len(items), most))
+    _bound_unknown(place, [item for item in items if isinstance(item, dict)], _KNOWN[place])
     checked: List[Item] = []
     for item in items:
         where = "%s[%d]" % (place, len(checked))
@@ -360,6 +369,23 @@ def _items(place: str, value: Any, check: Check, positions: Mapping[str, int] = 
                 raise
             raise WireError("%s.%s" % (where, error.field), "%s.%s" % (where, error)) from None
     return checked
+
+
+def _bound_unknown(place: str, items: Sequence[Item], known: AbstractSet[str]) -> None:
+    """Raises WireError where the items hold more of what nobody reads than is kept."""
+    unknown = [(key, item[key]) for item in items for key in item.keys() - known]
+    allowed = max(MAX_UNKNOWN, MAX_UNKNOWN_EACH * len(items))
+    if len(unknown) > allowed:
+        raise WireError(place, "%s has %d keys that are not known, at most %d" % (place, len(unknown), allowed))
+    if unknown and _json_bytes(place, unknown) > MAX_UNKNOWN_BYTES:
+        raise WireError(place, "the unknown keys of %s are larger than %d bytes" % (place, MAX_UNKNOWN_BYTES))
+
+
+def _json_bytes(place: str, value: Any) -> int:
+    try:
+        return len(json.dumps(value))
+    except RecursionError:
+        raise WireError(place, "%s is nested too deeply" % place) from None
 
 
 def _object(place: str, value: Any) -> Item:
@@ -437,5 +463,21 @@ def _distinct(place: str, names: Sequence[str]) -> None:
         raise WireError(place, "%s names the same one twice" % place)
 
 
+_BATCH_KEYS = frozenset(item.name for item in fields(Batch))
+_WINDOW_KEYS = frozenset(("gpu", "start_ms", "observed_ms", *WINDOW_COLUMNS))
+_HOST_KEYS = frozenset(("start_ms", *HOST_COLUMNS))
+# Of each object what is read of it, or was ever sent.
+_KNOWN = {
+    place: frozenset(keys.split())
+    for place, keys in {
+        "agent": "version driver source dropped_windows spool_bytes cpu_s rss_bytes poll_ms_p95 clock_steps",
+        "gpus": "uuid index model memory_total_bytes power_limit_w sm_count parent_uuid mig_profile persistence unread",
+        "jobs": "key scheduler cluster id name user account kind state submit_ms start_ms end_ms restarts labels",
+        "allocations": "gpu job start_ms end_ms source share",
+        "processes": "gpu job pid started_ms user name state memory_bytes",
+        "events": "gpu at_ms kind code text",
+        "sources": "kind ok seen_ms why",
+    }.items()
+}
 _NUMBER_TYPES = {int, float, type(None)}
 _RATIOS = frozenset(RATIO_COLUMNS) | {name for name in HOST_COLUMNS if name.endswith("_ratio")}

@@ -2,7 +2,7 @@
 
 from zoneinfo import ZoneInfo
 
-from fleetwatch.accounts.models import Organisation
+from fleetwatch.accounts.models import Organisation, Team
 
 
 def organisation() -> Organisation:
@@ -13,3 +13,8 @@ def organisation() -> Organisation:
 def zone() -> ZoneInfo:
     """The organisation's time zone: days and weeks begin at its midnight."""
     return ZoneInfo(organisation().time_zone)
+
+
+def unknown_teams(slugs: set[str]) -> set[str]:
+    """Those of the slugs that no team has yet."""
+    return slugs - set(Team.objects.filter(slug__in=slugs).values_list("slug", flat=True))

@@ -32,7 +32,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import with_outcomes
-from fleetwatch.jobs.selectors import job_sources, pending_jobs
+from fleetwatch.jobs.selectors import changes, contradictions, job_sources, pending_jobs
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.telemetry import selectors as telemetry
 
@@ -107,7 +107,11 @@ def job(request: HttpRequest, key: str, period: Period) -> Answer:
     why = diagnosis.primary_causes(wanted.interval, scope=scope)
     seen = evidence.evidence(found, why[found.pk][0].cause) if found.pk in why else None
     row = _job_row(found, figures(costs.totals(wanted.interval, scope=scope)), why, seen.lines if seen else ())
-    return wanted.echo() | row | {"gpus": gpus}
+    said = {
+        "contradictions": [rows.contradiction_row(told) for told in contradictions(found)],
+        "history": [rows.change_row(change) for change in changes(found)],
+    }
+    return wanted.echo() | row | {"gpus": gpus} | said
 
 
 @router.get("/nodes", operation_id="listNodes", response=schemas.NodePage, tags=["fleet"])

@@ -15,8 +15,9 @@ from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.diagnosis.verdicts import UNDETERMINED
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.selectors import Place
-from fleetwatch.jobs.models import Job
-from fleetwatch.jobs.selectors import JobSource, PendingJobs, wait_ms
+from fleetwatch.jobs.models import Job, JobChange
+from fleetwatch.jobs.records import Voice
+from fleetwatch.jobs.selectors import Contradicted, JobSource, PendingJobs, wait_ms
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry.selectors import Drain
@@ -90,6 +91,16 @@ def _pending_row(pending: PendingJobs) -> Shape:
         "told_by": "accounting",
         "told_at": None,
     }
+
+
+def contradiction_row(told: Contradicted) -> Shape:
+    return {"node": told.node or None, "by": told.voice.name.lower(), "fact": told.fact, "value": told.value}
+
+
+def change_row(change: JobChange) -> Shape:
+    by = Voice(change.voice).name.lower()
+    node = change.node.name if change.node else None
+    return {"at": change.at, "node": node, "by": by, "facts": change.facts, "refused": change.refused}
 
 
 def node_row(node: Node, figures: Shape, sources: Sequence[JobSource], drain: Drain | None) -> Shape:

@@ -218,15 +218,40 @@ class JobPage(Period):
     next_cursor: str | None
 
 
+# how a node knows: its processes' environment, its scheduler, an import of accounting, or the right to speak for the job's cluster
+Voice = Literal["claim", "books", "import", "cluster", "cluster_import"]
+
+
 class GPUShare(Figures):
     uuid: str
     label: str
 
 
+class Contradiction(Schema):
+    """A fact that a node has otherwise than it is believed: shown, not taken. `node` is null where none is known."""
+
+    node: str | None
+    by: Voice
+    fact: Literal["user", "account", "kind"]
+    value: str
+
+
+class JobChange(Schema):
+    """What a node newly said of the job; `refused` names those facts that were not taken."""
+
+    at: datetime
+    node: str | None
+    by: Voice
+    facts: dict[str, Any]
+    refused: list[str]
+
+
 class JobDetail(Period, JobRow):
-    """One job in the period, and each GPU that it held."""
+    """One job in the period, each GPU that it held, who says otherwise whose it is, and its newest changes, the newest first."""
 
     gpus: list[GPUShare]
+    contradictions: list[Contradiction]
+    history: list[JobChange]
 
 
 class JobSource(Schema):

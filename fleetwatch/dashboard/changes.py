@@ -16,7 +16,7 @@ from fleetwatch.alerts.models import Rule
 from fleetwatch.dashboard import prices
 from fleetwatch.dashboard.asked import Asked, Done, RefusedError
 from fleetwatch.ingest import tokens
-from fleetwatch.ingest.models import MAX_USES
+from fleetwatch.ingest.models import MAX_USES, AgentToken, Rights
 from fleetwatch.ledger import closing
 from fleetwatch.ledger import services as ledger
 from fleetwatch.ledger.selectors import closed_until
@@ -79,6 +79,16 @@ def create_agent_token(asked: Asked) -> Done:
         return Done(f"A token for {node}:", tokens.create_agent_token(node, asked.now), "agent")
     except ValueError as error:
         raise RefusedError({"node": str(error)}) from error
+
+
+def set_rights(asked: Asked) -> Done:
+    token = get_object_or_404(AgentToken.objects.select_related("node"), pk=asked.number("id", low=1, high=2**31))
+    rights = Rights(may_import=asked.text("may_import") == "on", speaks_for=asked.text("speaks_for"))
+    try:
+        tokens.set_rights(token.pk, rights)
+    except ValueError as error:
+        raise RefusedError({"speaks_for": str(error)}) from error
+    return Done(f"From its next batch on the token of {token.node.name} {rights.in_words}.")
 
 
 def revoke_agent_token(asked: Asked) -> Done:
@@ -175,6 +185,7 @@ CHANGES: dict[str, Callable[[Asked], Done]] = {
     "channel-toggle": toggle_channel,
     "channel-delete": delete_channel,
     "agent-token": create_agent_token,
+    "agent-token-rights": set_rights,
     "agent-token-revoke": revoke_agent_token,
     "enrollment": create_enrollment_token,
     "enrollment-revoke": revoke_enrollment_token,

@@ -18,7 +18,7 @@ from fleetwatch.demo.plan import BLOCK_MS, COARSE_MS, SLOT_MS, Block, Fill
 from fleetwatch.ingest.services import store_reports
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.services import lock_node, node_by_name, register_batch
-from fleetwatch.jobs.services import Report
+from fleetwatch.jobs.report import Report
 from fleetwatch.lib.intervals import Interval, from_ms
 from fleetwatch.telemetry import codec, matrices
 from fleetwatch.telemetry import services as telemetry
@@ -128,7 +128,7 @@ def _store(batch: wire.Batch, told: Sequence[echoes.Columns], *, received_at: da
     if not telemetry.record_sequence(node, batch, offset_ms=0):
         return Told()
     gpus = register_batch(node, batch, offset_ms=0, received_at=received_at).gpus
-    store_reports([Report(node.pk, batch, [gpus[place].pk for place in range(len(gpus))], 0)])
+    store_reports([Report(node.pk, batch, [gpus[place].pk for place in range(len(gpus))], 0)], received_at=received_at)
     telemetry.store_events(node, batch, gpus, offset_ms=0)
     start_ms = batch.sequence * SLOT_MS
     telemetry.touch_hours(node.pk, [(start_ms, start_ms + BLOCK_MS)], received_at=received_at)

@@ -12,13 +12,14 @@ from typing import NamedTuple
 import msgspec
 from django.db import Error, transaction
 
-from agent.wire import Batch
+from agent.wire import Batch, WireError
 from fleetwatch.ingest import tokens
 from fleetwatch.ingest.services import STATEMENT_MS, is_out_of_time, store_reports, touch_holds, touch_jobs_of_new_kind
 from fleetwatch.ingest.steady import Facts, Memory
 from fleetwatch.inventory import steady as inventory
+from fleetwatch.inventory.intake import TooMuchNewError
 from fleetwatch.inventory.steady import Continued, Lived, UnsteadyError
-from fleetwatch.jobs import services as jobs
+from fleetwatch.jobs.report import Report
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.spans import Span, clip, difference
 from fleetwatch.lib.sql import limit_waits
@@ -42,6 +43,7 @@ class Known:
     """A token that was let in, its node, and what the node's newest batch said."""
 
     token_id: int
+    speaks_for: str
     node_id: int
     facts: Facts
     digest: bytes
@@ -119,13 +121,19 @@ def _stored(group: list[Arrived]) -> set[int]:
     try:
         silent = _store(group)
     except UnsteadyError as error:
-        rest = [one for one in group if one.node_id not in error.node_ids]
-        return _stored(rest) if rest else set()
-    except Error:
+        return _stored_without(group, error.node_ids)
+    except TooMuchNewError as error:
+        return _stored_without(group, {error.node_id})  # the long way says so
+    except (Error, WireError):
         return set()  # the long way says what is wrong
     for one in group:
         one.known.silence.since = one.order if one.node_id in silent else None
     return {one.node_id for one in group}
+
+
+def _stored_without(group: list[Arrived], node_ids: set[int]) -> set[int]:
+    rest = [one for one in group if one.node_id not in node_ids]
+    return _stored(rest) if rest else set()
 
 
 @transaction.atomic
@@ -153,10 +161,10 @@ def _store_reports(group: Sequence[Arrived], lived: Mapping[int, Lived], touched
 
     The ids of the nodes where no process is, nor was.
     """
-    reports = [jobs.Report(one.node_id, one.batch, one.known.gpu_ids, 0) for one in group if _speaks_of_jobs(one.batch)]
+    reports = [Report(one.node_id, one.batch, one.known.gpu_ids, 0, one.known.speaks_for) for one in group if _speaks_of_jobs(one.batch)]
     if not reports:
         return set()
-    stored, held, silent = store_reports(reports)
+    stored, held, silent = store_reports(reports, received_at=group[0].received.at)
     of_gpu = {gpu_id: one for one in group for gpu_id in one.known.gpu_ids}
     for one, spans in _by_node((of_gpu[gpu_id], span) for gpu_id, span in held if gpu_id in of_gpu):
         node_id = one.node_id

@@ -8,6 +8,7 @@ from django.db import Error, transaction
 from agent.wire import Batch
 from fleetwatch.ingest import steady
 from fleetwatch.ingest.continued import Known
+from fleetwatch.ingest.models import Rights
 from fleetwatch.ingest.tokens import UnknownTokenError, hold_live
 from fleetwatch.inventory import steady as inventory
 
@@ -20,6 +21,7 @@ class Lesson:
     """A batch that was stored for the first time, with the token it came with and its JSON."""
 
     token_id: int
+    rights: Rights
     used_at: datetime  # as it is noted of the token
     node_id: int
     batch: Batch
@@ -41,6 +43,7 @@ def known(lesson: Lesson) -> Known | None:
     parents = {gpu.parent_id for gpu in gpus}
     return Known(
         token_id=lesson.token_id,
+        speaks_for=lesson.rights.speaks_for,
         node_id=lesson.node_id,
         facts=facts,
         digest=remembered.digest,

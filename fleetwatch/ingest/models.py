@@ -1,8 +1,25 @@
 """What lets an agent in."""
 
+from dataclasses import dataclass
+
 from django.db import models
 
 MAX_USES = 1_000  # of one enrolment token: what leaks lets in so many strangers at most
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What an admin lets a token say beyond its own node; an enrolment gives none of it."""
+
+    may_import: bool = False
+    speaks_for: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """What they let it do, for people."""
+        words = [f"speaks for {self.speaks_for}"] if self.speaks_for else []
+        words += ["imports accounting"] if self.may_import else []
+        return " and ".join(words) or "speaks for its own node alone"
 
 
 class AgentToken(models.Model):
@@ -14,6 +31,13 @@ class AgentToken(models.Model):
     created_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
+    may_import = models.BooleanField(default=False, help_text="whether it may send accounting: batches of jobs without windows")
+    speaks_for = models.CharField(max_length=128, blank=True, default="", help_text='the cluster whose books it speaks for; "" = none')
+
+    @property
+    def rights(self) -> "Rights":
+        """What it may say beyond its own node."""
+        return Rights(self.may_import, self.speaks_for)
 
 
 class EnrollmentToken(models.Model):

@@ -10,8 +10,9 @@ from django.http import HttpRequest, JsonResponse
 from agent.wire import WireError
 from fleetwatch.ingest import pressure
 from fleetwatch.ingest.body import TooLargeError
-from fleetwatch.ingest.services import WrongNodeError
+from fleetwatch.ingest.services import ImportRefusedError, WrongNodeError
 from fleetwatch.ingest.tokens import NodeEnrolledError, UnknownTokenError
+from fleetwatch.inventory.intake import TooMuchNewError
 from fleetwatch.lib.trouble import DISK_FULL, database_trouble
 from fleetwatch.operations import disk
 
@@ -27,9 +28,11 @@ REFUSALS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (DataError, 422, "a value is out of range", ""),
     (UnknownTokenError, 401, "unknown, revoked or expired token", ""),
     (WrongNodeError, 403, "", "node"),
+    (ImportRefusedError, 403, "", "jobs"),
     (NodeEnrolledError, 409, "", "node"),
     (TooLargeError, 413, "", ""),
     (pressure.OverloadedError, 429, "", ""),
+    (TooMuchNewError, 429, "", ""),
     # the database is away, restarting, or undid one of two deadlocked transactions: the sender keeps the batch
     *((kind, 503, "", "") for kind in DATABASE_ERRORS),
 )
@@ -65,6 +68,6 @@ def refusal(error: Exception) -> JsonResponse:
     if status == 401:
         response["WWW-Authenticate"] = 'Bearer realm="fleetwatch"'
     if status in RETRY_AFTER_S:
-        response["Retry-After"] = str(RETRY_AFTER_S[status])
+        response["Retry-After"] = str(getattr(error, "retry_after_s", RETRY_AFTER_S[status]))
     log.warning("request refused", status=status, error=str(error)[:300], field=field)
     return response

@@ -7,12 +7,16 @@ from datetime import datetime
 import structlog
 from django.db import transaction
 
-from agent.wire import Batch
+from agent.wire import Batch, WireError
+from fleetwatch.ingest.models import Rights
+from fleetwatch.ingest.tokens import NO_RIGHTS
 from fleetwatch.inventory import services as inventory
 from fleetwatch.inventory.extents import newest_ms, oldest_ms
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs import services as jobs
+from fleetwatch.jobs.report import Report, StoredJob
 from fleetwatch.jobs.selectors import held_by_node
+from fleetwatch.jobs.store import store_jobs
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span, clip
 from fleetwatch.lib.sql import limit_waits
@@ -32,6 +36,10 @@ class WrongNodeError(Exception):
     """The batch speaks for another node than its token does."""
 
 
+class ImportRefusedError(Exception):
+    """The batch is an import of accounting, and its token has no right to send one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     """How many windows count, and whether the batch was one that we had (1) or not (0).
@@ -45,23 +53,25 @@ class Stored:
 
 
 @transaction.atomic
-def store_promptly(node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None, received_at: datetime) -> Stored:
+def store_promptly(node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None, received_at: datetime, rights: Rights) -> Stored:
     """As store_batch; raises OperationalError where it had to wait longer than a second for others, or a statement takes ten."""
     limit_waits(lock_ms=LOCK_MS, statement_ms=STATEMENT_MS)
-    return _store(node, batch, payload, sent_ms=sent_ms, received_at=received_at)
+    return _store(node, batch, payload, rights, sent_ms=sent_ms, received_at=received_at)
 
 
 @transaction.atomic
-def store_batch(node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None = None, received_at: datetime) -> Stored:
+def store_batch(
+    node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None = None, received_at: datetime, rights: Rights = NO_RIGHTS
+) -> Stored:
     """What was stored of the batch; `payload` is its JSON as gzip, `sent_ms` the agent's clock when it sent it.
 
     A batch that was stored before, under the same (node, boot_id, sequence), changes nothing.
-    Raises WrongNodeError.
+    Raises WrongNodeError, WireError, TooMuchNewError. Of an import the caller has asked check_import.
     """
-    return _store(node, batch, payload, sent_ms=sent_ms, received_at=received_at)
+    return _store(node, batch, payload, rights, sent_ms=sent_ms, received_at=received_at)
 
 
-def _store(node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None, received_at: datetime) -> Stored:
+def _store(node: Node, batch: Batch, payload: bytes, rights: Rights, *, sent_ms: int | None, received_at: datetime) -> Stored:
     if batch.node != node.name:
         raise WrongNodeError(f"this token speaks for {node.name}, not for {batch.node}")
     node = inventory.lock_node(node.pk, batch, received_at=received_at)
@@ -74,10 +84,25 @@ def _store(node: Node, batch: Batch, payload: bytes, *, sent_ms: int | None, rec
     if quarantined:
         log.warning("batch quarantined", node=node.name, sequence=batch.sequence, newest_ms=newest_ms(batch, offset_ms=offset_ms))
     else:
-        refused = _store_facts(node, batch, offset_ms=offset_ms, received_at=received_at)
+        refused = _store_facts(node, batch, rights, offset_ms=offset_ms, received_at=received_at)
     telemetry.append_batch(node, batch, payload, offset_ms=offset_ms, received_at=received_at, quarantined=quarantined)
     counted = sum(place not in refused for place in batch.windows["gpu"])
     return Stored(counted, 0, {batch.gpus[place]["uuid"]: why for place, why in refused.items()})
+
+
+def check_import(batch: Batch, rights: Rights, received_at: datetime) -> None:
+    """Raises ImportRefusedError for an import without the right to it, WireError for one that knows what is to come."""
+    if not batch.jobs or newest_ms(batch, offset_ms=0) is not None:
+        return
+    if not rights.may_import:
+        raise ImportRefusedError(
+            f"this token may not import accounting: an admin lets it in Settings, Agents, "
+            f"or makes one that may: manage.py create_agent_token --import {batch.node}"
+        )
+    latest_ms = to_ms(received_at) + FUTURE_MS
+    for place, job in enumerate(batch.jobs):
+        if (job.get("end_ms") or 0) > latest_ms:
+            raise WireError(f"jobs[{place}].end_ms", f"jobs[{place}].end_ms is more than five minutes ahead of the hub's clock")
 
 
 def is_quarantined(batch: Batch, *, offset_ms: int, received_at: datetime) -> bool:
@@ -91,13 +116,13 @@ def is_out_of_time(newest_ms: int, oldest_ms: int, received_ms: int) -> bool:
     return newest_ms > received_ms + FUTURE_MS or oldest_ms < EARLIEST_MS
 
 
-def _store_facts(node: Node, batch: Batch, *, offset_ms: int, received_at: datetime) -> dict[int, str]:
+def _store_facts(node: Node, batch: Batch, rights: Rights, *, offset_ms: int, received_at: datetime) -> dict[int, str]:
     """Writes what the batch says beside its windows, and marks the hours in which something changed; the GPUs that are refused."""
     since_ms = to_ms(retention.horizon(received_at))
     registered = inventory.register_batch(node, batch, offset_ms=offset_ms, received_at=received_at, since_ms=since_ms)
     gpus = registered.gpus
-    reports = [jobs.Report(node.pk, batch, [gpus[place].pk for place in range(len(gpus))], offset_ms)]
-    stored_jobs, held, _ = store_reports(reports)
+    reports = [Report(node.pk, batch, [gpus[place].pk for place in range(len(gpus))], offset_ms, rights.speaks_for)]
+    stored_jobs, held, _ = store_reports(reports, received_at=received_at)
     if batch.events:
         telemetry.store_events(node, batch, gpus, offset_ms=offset_ms)
     touched = [*_batch_extent(batch, offset_ms=offset_ms), *_event_spans(node, batch, offset_ms=offset_ms), *_held_spans(node, gpus, held)]
@@ -115,9 +140,9 @@ def _touch(changed: Mapping[int, Sequence[Span]], *, received_at: datetime) -> N
         telemetry.touch_hours(node_id, spans, received_at=received_at)
 
 
-def store_reports(reports: Sequence[jobs.Report]) -> tuple[dict[str, jobs.StoredJob], set[tuple[int, Span]], set[int]]:
+def store_reports(reports: Sequence[Report], *, received_at: datetime) -> tuple[dict[str, StoredJob], set[tuple[int, Span]], set[int]]:
     """The batches' jobs by key, the (GPU id, time) that is held newly or no longer, and the ids of nodes where no process is, nor was."""
-    stored = jobs.store_jobs(reports)
+    stored = store_jobs(reports, received_at=received_at)
     held = jobs.assert_allocations(reports, stored)
     jobs.assert_sources(reports)
     return stored, held, jobs.store_processes(reports, stored)
@@ -146,7 +171,7 @@ def _held_spans(node: Node, gpus: Mapping[int, GPU], held: Iterable[tuple[int, S
 
 
 def touch_holds(held: Sequence[tuple[int, Span]], *, received_at: datetime) -> None:
-    """Marks the time of other holders on GPUs that the batch does not name: a job's end is told by one of its nodes, or by accounting."""
+    """Marks the time of holders on GPUs that the batch does not name: accounting and the books of a cluster end jobs everywhere."""
     if not held:
         return
     rows = GPU.objects.filter(pk__in={gpu_id for gpu_id, _ in held}).select_related("node")
@@ -156,7 +181,7 @@ def touch_holds(held: Sequence[tuple[int, Span]], *, received_at: datetime) -> N
         telemetry.touch_hours(node.pk, _held_spans(node, of_node, held), received_at=received_at)
 
 
-def touch_jobs_of_new_kind(stored_jobs: Iterable[jobs.StoredJob], *, received_at: datetime) -> None:
+def touch_jobs_of_new_kind(stored_jobs: Iterable[StoredJob], *, received_at: datetime) -> None:
     """Marks all that jobs held whose kind changed: what counts as idle depends on it."""
     changed = [job.pk for job in stored_jobs if job.former_kind is not None]
     if changed:

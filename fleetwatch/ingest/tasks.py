@@ -4,6 +4,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from fleetwatch.ingest.services import believe_silent_moves, retire_silent_gpus
+from fleetwatch.jobs.store import drop_unheard
 from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.operations.services import record_run
 
@@ -13,7 +14,7 @@ def retire_silent() -> None:
     with advisory_lock("ingest.retire_silent") as held:
         if held:
             with record_run("ingest.retire_silent") as did:
-                did.update(retire_silent_gpus(timezone.now()))
+                did.update(retire_silent_gpus(timezone.now()) | drop_unheard(timezone.now()))
 
 
 @shared_task(ignore_result=True)

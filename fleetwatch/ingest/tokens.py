@@ -1,5 +1,6 @@
 """What lets agents in: agent tokens (one node each) and enrolment tokens (some nodes, for some time)."""
 
+import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
@@ -10,12 +11,14 @@ from django.db.models.functions import Greatest
 
 from fleetwatch.accounts.clients import network_of
 from fleetwatch.accounts.services import digest, hint, new_secret
-from fleetwatch.ingest.models import MAX_USES, AgentToken, Enrollment, EnrollmentToken
+from fleetwatch.ingest.models import MAX_USES, AgentToken, Enrollment, EnrollmentToken, Rights
 from fleetwatch.inventory.models import Node
 from fleetwatch.inventory.services import lock_node, node_by_name
 from fleetwatch.inventory.steady import forget
 
 MAX_TTL = timedelta(days=366)
+NO_RIGHTS = Rights()
+CLUSTER = re.compile(r"[^\s/\x00]{1,128}")
 # An agent token's last use is for people, and its node's last batch is known anyway.
 USE_NOTED_EVERY = timedelta(minutes=5)
 NETWORK_BITS = {"ipv4": 24, "ipv6": 48}  # what one site usually has: another one is worth a look
@@ -31,14 +34,37 @@ class NodeEnrolledError(Exception):
     """The node has a live token; an admin revokes it first."""
 
 
-def create_agent_token(node_name: str, now: datetime) -> str:
+def create_agent_token(node_name: str, now: datetime, rights: Rights = NO_RIGHTS) -> str:
     """A new token for the node, shown only here; the node is made when it is new. Older tokens stay.
 
-    Raises ValueError for a name that no node can have.
+    Raises ValueError for a name that no node or cluster can have.
     """
+    _check(rights)
     text = new_secret()
-    AgentToken.objects.create(node=node_by_name(node_name), digest=digest(text), hint=hint(text), created_at=now)
+    AgentToken.objects.create(
+        node=node_by_name(node_name),
+        digest=digest(text),
+        hint=hint(text),
+        created_at=now,
+        may_import=rights.may_import,
+        speaks_for=rights.speaks_for,
+    )
     return text
+
+
+@transaction.atomic
+def set_rights(token_id: int, rights: Rights) -> None:
+    """From the next batch on the token may say this, by the short way too. Raises ValueError for a name that no cluster can have."""
+    _check(rights)
+    token = AgentToken.objects.select_for_update(no_key=True).get(pk=token_id)
+    token.may_import, token.speaks_for = rights.may_import, rights.speaks_for
+    token.save(update_fields=["may_import", "speaks_for"])
+    forget([token.node_id])
+
+
+def _check(rights: Rights) -> None:
+    if rights.speaks_for and not CLUSTER.fullmatch(rights.speaks_for):
+        raise ValueError("a cluster's name has 1 to 128 characters, none of them a space or a slash")
 
 
 def create_enrollment_token(now: datetime, *, uses: int, ttl: timedelta) -> str:

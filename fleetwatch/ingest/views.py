@@ -31,9 +31,11 @@ def batches(request: HttpRequest) -> JsonResponse:
     packed = requests.read_body(request)
     expanded = body.expand(packed, encoding)
     batch = wire.parse(requests.decode_json(expanded))
-    stored = services.store_promptly(token.node, batch, body.as_gzip(packed, encoding), sent_ms=sent_ms, received_at=received_at)
+    services.check_import(batch, token.rights, received_at)
+    payload = body.as_gzip(packed, encoding)
+    stored = services.store_promptly(token.node, batch, payload, sent_ms=sent_ms, received_at=received_at, rights=token.rights)
     if not stored.duplicate:
-        request.META[LESSON] = Lesson(token.pk, token.last_used_at or received_at, token.node_id, batch, expanded)
+        request.META[LESSON] = Lesson(token.pk, token.rights, token.last_used_at or received_at, token.node_id, batch, expanded)
     received.count(batches=1, windows=stored.stored, duplicates=stored.duplicate, long_way=1)
     return JsonResponse(answers.accepted(stored=stored.stored, duplicate=stored.duplicate, refused=stored.refused))
 

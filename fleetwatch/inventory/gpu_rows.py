@@ -41,8 +41,8 @@ def with_parents(gpus: Iterable[GPU]) -> dict[int, GPU]:
     return {row.pk: row for gpu in gpus for row in (gpu, gpu.parent) if row is not None}
 
 
-def take_facts(batch: Batch, gpus: dict[int, GPU], *, order: list[int]) -> None:
-    """Writes what is new of the GPUs: known facts change only by a newer batch, unknown ones by any."""
+def take_facts(batch: Batch, gpus: dict[int, GPU], *, order: list[int]) -> int:
+    """Writes what is new of the GPUs: known facts change only by a newer batch, unknown ones by any. How many models it made."""
     changed: dict[int, set[str]] = {}
     for position, item in enumerate(batch.gpus):
         gpu = gpus[position]
@@ -52,11 +52,12 @@ def take_facts(batch: Batch, gpus: dict[int, GPU], *, order: list[int]) -> None:
         if news:
             changed[position] = set(news)
     if not changed:
-        return
+        return 0
     renamed = [gpus[position] for position, fields in changed.items() if "model_name" in fields]
-    _take_models(renamed)
+    made = _take_models(renamed)
     fields = {"model", *FACTS, "unread"} if renamed else set().union(*changed.values())
     GPU.objects.bulk_update([gpus[position] for position in changed], sorted(fields))
+    return made
 
 
 def _locked(node: Node, uuids: set[str]) -> dict[str, GPU]:
@@ -97,8 +98,8 @@ def _news(gpu: GPU, item: dict[str, Any], *, is_newer: bool) -> dict[str, Any]:
     return news
 
 
-def _take_models(gpus: Iterable[GPU]) -> None:
-    """Gives the GPUs the products that their drivers' names stand for; made where they are new."""
+def _take_models(gpus: Iterable[GPU]) -> int:
+    """Gives the GPUs the products that their drivers' names stand for, made where they are new; how many were."""
     facts = {gpu.model_name: facts_for(gpu.model_name) for gpu in gpus}
     new = {each.name: GPUModel(name=each.name, idle_w=each.idle_w, limit_w=each.limit_w) for each in facts.values()}
     names = list(new)
@@ -107,3 +108,4 @@ def _take_models(gpus: Iterable[GPU]) -> None:
     models = {model.name: model for model in GPUModel.objects.filter(name__in=names)}
     for gpu in gpus:
         gpu.model = models[facts[gpu.model_name].name]
+    return len(new.keys() - known)

@@ -30,6 +30,17 @@ class Node(models.Model):
     windows_ms = models.BigIntegerField(null=True, help_text="end of the newest window of these GPUs; None = their own rows say it")
 
 
+class Intake(models.Model):
+    """What a node brought that was new, in the newest hour in which it brought anything (intake.py)."""
+
+    node = models.OneToOneField(Node, on_delete=models.CASCADE, primary_key=True, related_name="intake")
+    hour_ms = models.BigIntegerField()
+    jobs = models.BigIntegerField()
+    labels = models.BigIntegerField()
+    teams = models.BigIntegerField()
+    gpu_models = models.BigIntegerField()
+
+
 class GPU(models.Model):
     """One GPU or MIG instance, by UUID, as one node has or had it. An instance has a parent and is no capacity of its own.
 

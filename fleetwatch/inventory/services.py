@@ -10,9 +10,10 @@ import structlog
 from django.db import connection, transaction
 
 from agent.wire import Batch
-from fleetwatch.inventory import gpu_rows, moves
+from fleetwatch.inventory import gpu_rows, intake, moves
 from fleetwatch.inventory.extents import changed as changed_time
 from fleetwatch.inventory.extents import newest_ms, windows_by_gpu
+from fleetwatch.inventory.intake import Brought
 from fleetwatch.inventory.models import GPU, Node, Stay
 from fleetwatch.inventory.moves import Life
 from fleetwatch.inventory.stays import Reported
@@ -95,7 +96,7 @@ def register_batch(node: Node, batch: Batch, *, offset_ms: int, received_at: dat
 
     Facts come from the newest batch by (boot_start_ms, sequence), times from the windows,
     so the order of batches does not matter. Windows before `since_ms` are no capacity: their hours are final.
-    Needs lock_node.
+    Needs lock_node. Raises what intake.count raises.
     """
     order = [batch.boot_start_ms, batch.sequence]
     settle({node.pk})
@@ -107,7 +108,8 @@ def register_batch(node: Node, batch: Batch, *, offset_ms: int, received_at: dat
     lives = moves.lives({gpu.uuid for gpu in family.values()}, family.values())
     node_was_ms = node.last_ms
     capacity_before = _capacities(lives.values())
-    gpu_rows.take_facts(batch, gpus, order=order)
+    made = gpu_rows.take_facts(batch, gpus, order=order)
+    intake.count({node.pk: Brought(gpu_models=made)} if made else {}, received_at)
     refused = _place(family, lives, windows, order=order, named={gpu.pk for gpu in gpus.values()}, received_ms=to_ms(received_at))
     _update_node(node, batch, order=order, offset_ms=offset_ms, received_at=received_at)
     changes = _changes(capacity_before, _capacities(lives.values()))

@@ -21,20 +21,21 @@ class End:
     """The end of a job's run, or of its hold on one GPU, in milliseconds; `start_ms` None = not known which run."""
 
     job_id: int
-    gpu_id: int | None  # None: of the whole job
+    node_id: int | None  # on whose GPUs; None: on all nodes
+    gpu_id: int | None  # None: of the whole job there
     source: str
     start_ms: int | None
     end_ms: int
     order: Order  # of the batch that told it: (as of when, boot start, sequence)
 
     @property
-    def run(self) -> tuple[int, int | None, str, int | None]:
-        return self.job_id, self.gpu_id, self.source, self.start_ms
+    def run(self) -> tuple[int, int | None, int | None, str, int | None]:
+        return self.job_id, self.node_id, self.gpu_id, self.source, self.start_ms
 
 
 def note(ends: Iterable[End]) -> set[int]:
     """The ids of jobs of which an end is new, or another one than was told before. An end before its start says nothing."""
-    last: dict[tuple[int, int | None, str, int | None], End] = {}
+    last: dict[tuple[int, int | None, int | None, str, int | None], End] = {}
     for end in ends:
         known = last.get(end.run)
         is_possible = end.start_ms is None or end.start_ms <= end.end_ms
@@ -43,12 +44,13 @@ def note(ends: Iterable[End]) -> set[int]:
     if not last:
         return set()
     # sorted, so that two batches with the same ends wait for each other and do not deadlock
-    rows = sorted(last.values(), key=lambda end: (end.job_id, end.gpu_id or 0, end.source, end.start_ms or 0))
+    rows = sorted(last.values(), key=lambda end: (end.job_id, end.node_id or 0, end.gpu_id or 0, end.source, end.start_ms or 0))
     as_of_ms, boots, sequences = zip(*[end.order for end in rows], strict=True)
     changed = run(
         NOTE_ENDS,
         {
             "jobs": integers([end.job_id for end in rows]),
+            "nodes": integers([end.node_id for end in rows]),
             "gpus": integers([end.gpu_id for end in rows]),
             "sources": [end.source for end in rows],
             "starts": integers([end.start_ms for end in rows]),

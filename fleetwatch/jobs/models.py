@@ -7,7 +7,7 @@ from fleetwatch.lib.multirange import Int8MultiRangeField
 
 
 class Job(models.Model):
-    """One job of a scheduler, container or process, by its key `scheduler/cluster/id`."""
+    """One job of a scheduler, container or process, by its key `scheduler/cluster/id`: what is believed of its records (records.py)."""
 
     class Kind(models.TextChoices):
         BATCH = "batch"
@@ -35,7 +35,6 @@ class Job(models.Model):
     end_ms = models.BigIntegerField(null=True)
     restarts = models.PositiveIntegerField(default=0)
     labels = models.JSONField(default=dict)
-    facts_order = models.JSONField(default=list, help_text="(end_ms, boot_start_ms, sequence) of the batch these facts come from")
 
     class Meta:
         indexes = [
@@ -44,6 +43,36 @@ class Job(models.Model):
             # read by: selectors.pending_jobs
             models.Index(fields=["submit_ms"], condition=models.Q(state="PENDING", start_ms=None), name="jobs_that_wait"),
         ]
+
+
+class JobRecord(models.Model):
+    """The newest that one node says of a job with one voice; by key, because what nobody may say makes no job."""
+
+    key = models.CharField(max_length=400)
+    node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, null=True, db_index=False, related_name="+")
+    voice = models.PositiveSmallIntegerField(help_text="records.Voice")
+    as_of_ms = models.BigIntegerField(help_text="until when the batch speaks that said it")
+    boot_start_ms = models.BigIntegerField()
+    sequence = models.BigIntegerField()
+    facts = models.JSONField(help_text="records.Facts")
+    held_at = models.DateTimeField(null=True, help_text="when the hub first heard that the node holds the job; null = it never did")
+    held_until_ms = models.BigIntegerField(null=True, help_text="end of its hold, as far as it is known")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["key", "node", "voice"], nulls_distinct=False, name="one_record_per_job_node_voice")]
+        # read by store.drop_unheard. It holds nothing that a batch changes, so that rows are updated in place
+        indexes = [models.Index(fields=["id"], condition=models.Q(held_at=None, voice__lt=2), name="records_nobody_held")]
+
+
+class JobChange(models.Model):
+    """Something that one node newly said of a job, as it was heard: for people. Of a job the newest are kept."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="changes")
+    node = models.ForeignKey("inventory.Node", on_delete=models.SET_NULL, null=True, db_index=False, related_name="+")
+    at = models.DateTimeField()
+    voice = models.PositiveSmallIntegerField(help_text="records.Voice")
+    facts = models.JSONField(help_text="what it said otherwise than it was believed until then")
+    refused = models.JSONField(help_text="names of those facts that were not taken")
 
 
 class ChangedJob(models.Model):
@@ -83,13 +112,21 @@ class Allocation(models.Model):
 
 
 class RunEnd(models.Model):
-    """The end of a run of a job as it was told last: of the whole job, or of its hold on one GPU.
+    """The end of a run of a job as it was told last: of the whole job on one node or on all, or of its hold on one GPU.
 
     Last: by (as_of_ms, boot_start_ms, sequence) of the batch, as a job's facts.
     """
 
     # no index of its own: the constraint's begins with it
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="run_ends", db_index=False)
+    node = models.ForeignKey(
+        "inventory.Node",
+        on_delete=models.CASCADE,
+        null=True,
+        db_index=False,
+        related_name="+",
+        help_text="on whose GPUs; None: on all",
+    )
     gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, null=True, related_name="+", help_text="None: of the whole job")
     source = models.CharField(max_length=32, blank=True, default="", help_text="of the hold on the GPU")
     start_ms = models.BigIntegerField(null=True, help_text="of the run; None = not known")
@@ -101,7 +138,7 @@ class RunEnd(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["job", "gpu", "source", "start_ms"], nulls_distinct=False, name="one_end_per_run_of_a_job_or_hold"
+                fields=["job", "node", "gpu", "source", "start_ms"], nulls_distinct=False, name="one_end_per_run_of_a_job_or_hold"
             ),
             models.CheckConstraint(
                 condition=models.Q(start_ms=None) | models.Q(end_ms__gte=models.F("start_ms")), name="a_run_ends_not_before_its_start"

@@ -9,7 +9,10 @@ from pathlib import Path
 import numpy as np
 from django.db import connection
 
-from fleetwatch.jobs.models import Allocation, GPUProcess, Job
+from fleetwatch.inventory.models import Node
+from fleetwatch.jobs import records
+from fleetwatch.jobs.models import Allocation, GPUProcess, Job, JobChange, JobRecord
+from fleetwatch.jobs.records import Facts, Record, Voice
 from fleetwatch.lib import rows
 from fleetwatch.lib.multirange import to_spans
 from fleetwatch.lib.spans import Span
@@ -94,6 +97,16 @@ class Waits:
     wait_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class Contradicted:
+    """A fact of a job that a node has otherwise than it is believed; `node` is "" where none is known."""
+
+    node: str
+    voice: Voice
+    fact: str
+    value: str
+
+
 def holdings(node_id: int, start_ms: int, end_ms: int) -> list[Holding]:
     """Who held the node's GPUs in [start_ms, end_ms), by GPU and job.
 
@@ -170,6 +183,28 @@ def wait_ms(job: Job) -> int | None:
     if job.submit_ms is None or job.start_ms is None or job.start_ms < job.submit_ms:
         return None
     return job.start_ms - job.submit_ms
+
+
+def records_of(keys: Iterable[str]) -> dict[str, list[Record]]:
+    """What is said of the jobs of these keys, by key, the first heard first; also of what is no job, because nobody held it."""
+    found: dict[str, list[Record]] = {}
+    for row in JobRecord.objects.filter(key__in=list(keys)).order_by("pk"):
+        order = (row.as_of_ms, row.boot_start_ms, row.sequence)
+        record = Record(row.pk, row.node_id, Voice(row.voice), order, Facts(**row.facts), row.held_at, row.held_until_ms)
+        found.setdefault(row.key, []).append(record)
+    return found
+
+
+def contradictions(job: Job) -> list[Contradicted]:
+    """What is said otherwise of whose the job is and what it is than it is believed, by who was heard first."""
+    told = records.contradictions(records_of([job.key]).get(job.key, []), job)
+    names = dict(Node.objects.filter(pk__in={each.record.node_id for each in told}).values_list("pk", "name"))
+    return [Contradicted(names.get(each.record.node_id or 0, ""), each.record.voice, each.fact, each.value) for each in told]
+
+
+def changes(job: Job) -> list[JobChange]:
+    """Who newly said what of the job, with their nodes, the newest first."""
+    return list(job.changes.select_related("node").order_by("-pk"))
 
 
 def allocations(job: Job) -> list[Allocation]:

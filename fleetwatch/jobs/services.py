@@ -1,66 +1,36 @@
-"""Writes of jobs: what batches assert of jobs, allocations, job sources and processes."""
+"""Writes of who held which GPU: what batches assert of allocations, job sources and processes. Jobs' facts: store.py."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from agent.wire import Batch
-from fleetwatch.accounts.services import ensure_teams
-from fleetwatch.inventory.extents import newest_ms
 from fleetwatch.jobs import ends
 from fleetwatch.jobs.ends import End
 from fleetwatch.jobs.kinds import DECLARED
-from fleetwatch.jobs.models import ChangedJob, GPUProcess, Job
+from fleetwatch.jobs.models import GPUProcess
+from fleetwatch.jobs.records import Voice
+from fleetwatch.jobs.report import Report, StoredJob, known_until, speaks_for_all, spoken_ms
 from fleetwatch.lib.batched import integers, numbers, run
 from fleetwatch.lib.spans import Span, union
 from fleetwatch.lib.sql import read_statement
 
 SQL = Path(__file__).parent / "sql"
-UPSERT_JOBS = read_statement(SQL / "upsert_jobs.sql").encode()
-IMPORT_JOBS = read_statement(SQL / "import_jobs.sql").encode()
 ASSERT_ALLOCATIONS = read_statement(SQL / "assert_allocations.sql").encode()
 ASSERT_SOURCES = read_statement(SQL / "assert_sources.sql").encode()
 FORGET_WHYS = read_statement(SQL / "forget_whys.sql").encode()
 PROCESSES = b'SELECT gpu_id, pid, started_ms, "user", name, job_id, id, seen_ms FROM jobs_gpuprocess WHERE gpu_id = ANY(%(gpus)s::bigint[])'
 REFRESH_PROCESSES = read_statement(SQL / "refresh_processes.sql").encode()
 
-MAX_SLUG = 100
-# Lines of jobs that name nobody or have no team (costs/totals.py): who is called so would take another line's place.
-NO_NAMES = frozenset({"(none)", "(unmapped)"})
 # The list is for people: the same processes are written again no more often than this.
 PROCESSES_REFRESH_MS = 60_000
 # Reasons hold numbers of jobs and times: without an end there would be as many as failures.
 KEPT_WHYS = 16
-# An agent asks its scheduler now and then: this long after a job's end it may still have called it running.
-OUTCOME_LAG_MS = 10 * 60_000
-IMPORT_BOOT_MS = 0  # no living node booted then: agent/history.py
 
 AllocationKey = tuple[int, int, str, float | None]  # GPU, job, source, share
 Identity = tuple[int, int, int, str, str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What one batch says, for the nodes and GPUs that it was registered as; at most one of a node at once."""
-
-    node_id: int
-    batch: Batch
-    gpu_ids: Sequence[int]  # by position in batch.gpus
-    offset_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoredJob:
-    """A job of the batches as stored; `former_kind` is the kind that they changed, None otherwise."""
-
-    pk: int
-    kind: str
-    team_id: int | None
-    former_kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,121 +45,6 @@ class Asserted:
         return union(self.spans) if len(self.spans) > 1 else self.spans
 
 
-def store_jobs(reports: Sequence[Report]) -> dict[str, StoredJob]:
-    """The jobs of all batches as stored, by key.
-
-    A job's facts come from the batch with the newest (end, boot start, sequence):
-    the end first, because a job can span nodes whose boots tell nothing of each other.
-    Of an import, which speaks of no time of its own, the job's end takes that place.
-    """
-    stored: dict[str, StoredJob] = {}
-    spoken = [(report, _spoken_ms(report.batch)) for report in reports if report.batch.jobs]
-    for is_import, statement in ((False, UPSERT_JOBS), (True, IMPORT_JOBS)):
-        if rows := _job_rows((report, until_ms) for report, until_ms in spoken if (until_ms is None) == is_import):
-            stored |= _stored_jobs(rows, statement)
-    return stored
-
-
-def _stored_jobs(rows: Mapping[str, Mapping[str, Any]], statement: bytes) -> dict[str, StoredJob]:
-    # sorted, so that two nodes of one job wait for each other and do not deadlock
-    written = run(statement, {"jobs": msgspec.json.encode([rows[key] for key in sorted(rows)]).decode()})
-    stored = {key: StoredJob(pk, kind, team, None if was == kind else was) for pk, key, kind, team, was in written}
-    _join_new_teams(stored, rows)
-    if missing := rows.keys() - stored.keys():
-        stored |= {job.key: _filled(job, rows[job.key]) for job in Job.objects.filter(key__in=missing)}
-    return stored
-
-
-def _spoken_ms(batch: Batch) -> int | None:
-    """Until when the batch speaks, by its own clock; None for an import."""
-    return batch.end_ms if batch.end_ms is not None else newest_ms(batch, offset_ms=0)
-
-
-def _job_rows(spoken: Iterable[tuple[Report, int | None]]) -> dict[str, dict[str, Any]]:
-    """The newest row of every job, from the reports and until when each speaks."""
-    rows: dict[str, dict[str, Any]] = {}
-    for report, spoken_ms in spoken:
-        batch = report.batch
-        offset_ms = 0 if spoken_ms is None else report.offset_ms  # accounting has its controller's clock
-        for job in batch.jobs:
-            as_of_ms = _known_until(job) if spoken_ms is None else spoken_ms + offset_ms
-            order = [as_of_ms, batch.boot_start_ms, batch.sequence]
-            if job["key"] not in rows or rows[job["key"]]["facts_order"] < order:
-                rows[job["key"]] = _job_row(job, order=order, offset_ms=offset_ms)
-    return rows
-
-
-def _filled(job: Job, row: Mapping[str, Any]) -> StoredJob:
-    """The job, with what an older batch knows and the import that told its end did not: whichever of them came first."""
-    was = job.kind
-    is_imported = job.facts_order[1:2] == [IMPORT_BOOT_MS]
-    if not is_imported or row["facts_order"][1] == IMPORT_BOOT_MS:
-        return StoredJob(job.pk, was, job.team_id)
-    known = {name: row[name] for name in ("name", "user", "account") if row[name] and not getattr(job, name)}
-    known |= {"labels": row["labels"] | job.labels} if row["labels"].keys() - job.labels.keys() else {}
-    known |= {"kind": row["kind"]} if job.kind == Job.Kind.BATCH != row["kind"] else {}
-    if known:
-        ChangedJob.objects.create(job_id=job.pk, is_new=False, former_team_id=job.team_id, was_named=bool(job.user or job.account))
-        for name, value in known.items():
-            setattr(job, name, value)
-        job.save(update_fields=list(known))
-    return StoredJob(job.pk, job.kind, job.team_id, None if job.kind == was else was)
-
-
-def _known_until(job: Mapping[str, Any]) -> int:
-    """Until when an import knows the job: past what agents may have said of it at its end, but not into a later run."""
-    if job.get("end_ms") is not None:
-        return int(job["end_ms"]) + OUTCOME_LAG_MS
-    return int(job.get("start_ms") or job.get("submit_ms") or 0)
-
-
-def _slug(job: Mapping[str, Any]) -> str:
-    """The slug of the team that the job's account names; "" without an account."""
-    return _name(job, "account").strip()[:MAX_SLUG]
-
-
-def _name(job: Mapping[str, Any], field: str) -> str:
-    """The user or account that the job names; "" without one."""
-    text: str = job.get(field) or ""
-    return "" if text.strip() in NO_NAMES else text
-
-
-def _join_new_teams(stored: Mapping[str, StoredJob], rows: Mapping[str, Mapping[str, Any]]) -> None:
-    """Makes the teams that no job named before, and puts their jobs into them."""
-    teamless = {key: rows[key]["team_slug"] for key, job in stored.items() if job.team_id is None and rows[key]["team_slug"]}
-    if not teamless:
-        return
-    teams = ensure_teams(set(teamless.values()))
-    for key, slug in teamless.items():
-        Job.objects.filter(pk=stored[key].pk).update(team_id=teams[slug])
-
-
-def _job_row(job: Mapping[str, Any], *, order: list[int], offset_ms: int) -> dict[str, Any]:
-    get = job.get
-    return {
-        "key": job["key"],
-        "scheduler": get("scheduler") or "",
-        "cluster": get("cluster") or "",
-        "external_id": get("id") or "",
-        "name": get("name") or "",
-        "user": _name(job, "user"),
-        "account": _name(job, "account"),
-        "team_slug": _slug(job),
-        "kind": job["kind"],
-        "state": get("state") or "",
-        "submit_ms": _corrected(get("submit_ms"), offset_ms),
-        "start_ms": _corrected(get("start_ms"), offset_ms),
-        "end_ms": _corrected(get("end_ms"), offset_ms),
-        "restarts": get("restarts") or 0,  # a requeue counter: none is 0
-        "labels": job["labels"],
-        "facts_order": order,
-    }
-
-
-def _corrected(time_ms: int | None, offset_ms: int) -> int | None:
-    return None if time_ms is None else time_ms + offset_ms
-
-
 def assert_allocations(reports: Sequence[Report], jobs: Mapping[str, StoredJob]) -> set[tuple[int, Span]]:
     """(GPU id, span) of the time that is held newly, or held no longer: also on GPUs of other nodes, where a job's end was told.
 
@@ -199,7 +54,8 @@ def assert_allocations(reports: Sequence[Report], jobs: Mapping[str, StoredJob])
     of it: however late, and until its next run.
     """
     held, to_cut = _assert_time(reports, jobs)
-    to_cut |= ends.note([end for report in reports for end in _ends(report, jobs)])
+    told = [end for report in reports for end in _ends(report, jobs)]
+    to_cut |= ends.note([*told, *(end for job in jobs.values() for end in _recorded_ends(job))])
     return held | ends.cut_holds(to_cut)
 
 
@@ -257,22 +113,39 @@ def _run_start(batch: Batch, allocation: Mapping[str, Any]) -> int | None:
 
 
 def _ends(report: Report, jobs: Mapping[str, StoredJob]) -> Iterator[End]:
-    """The ends that the batch tells, of jobs and of their holds on its GPUs."""
-    batch, spoken_ms = report.batch, _spoken_ms(report.batch)
-    offset_ms = 0 if spoken_ms is None else report.offset_ms  # accounting has its controller's clock
+    """The ends that the batch tells, of jobs and of their holds on its GPUs.
+
+    A node ends a job on its own GPUs alone: others may hold it on. Accounting and the books of a cluster end it everywhere.
+    """
+    batch, said_ms = report.batch, spoken_ms(report.batch)
+    offset_ms = 0 if said_ms is None else report.offset_ms  # accounting has its controller's clock
     for job in batch.jobs:
-        if job.get("end_ms") is not None:
-            as_of_ms = _known_until(job) if spoken_ms is None else spoken_ms + offset_ms
+        if job.get("end_ms") is not None and job["key"] in jobs:
+            as_of_ms = known_until(job) if said_ms is None else said_ms + offset_ms
             run_ms = _corrected(job.get("start_ms"), offset_ms)
-            yield End(jobs[job["key"]].pk, None, "", run_ms, job["end_ms"] + offset_ms, (as_of_ms, batch.boot_start_ms, batch.sequence))
+            order = (as_of_ms, batch.boot_start_ms, batch.sequence)
+            node_id = None if speaks_for_all(report, job) else report.node_id
+            yield End(jobs[job["key"]].pk, node_id, None, "", run_ms, job["end_ms"] + offset_ms, order)
     if batch.end_ms is None:
         return
     order = (batch.end_ms + offset_ms, batch.boot_start_ms, batch.sequence)
     for item in batch.allocations:
-        if item.get("end_ms") is not None:
-            job_id, gpu_id = jobs[batch.jobs[item["job"]]["key"]].pk, report.gpu_ids[item["gpu"]]
-            run_ms = _corrected(_run_start(batch, item), offset_ms)
-            yield End(job_id, gpu_id, item.get("source") or "", run_ms, item["end_ms"] + offset_ms, order)
+        stored = jobs.get(batch.jobs[item["job"]]["key"])
+        if item.get("end_ms") is not None and stored is not None:
+            gpu_id, run_ms = report.gpu_ids[item["gpu"]], _corrected(_run_start(batch, item), offset_ms)
+            yield End(stored.pk, report.node_id, gpu_id, item.get("source") or "", run_ms, item["end_ms"] + offset_ms, order)
+
+
+def _recorded_ends(job: StoredJob) -> Iterator[End]:
+    """The ends that stand in the job's records: a batch may have told one before another named the hold."""
+    for record in job.records:
+        if record.facts.end_ms is not None:
+            node_id = None if record.voice >= Voice.IMPORT else record.node_id
+            yield End(job.pk, node_id, None, "", record.facts.start_ms, record.facts.end_ms, record.order)
+
+
+def _corrected(time_ms: int | None, offset_ms: int) -> int | None:
+    return None if time_ms is None else time_ms + offset_ms
 
 
 def _multirange(spans: Sequence[Span]) -> str:
@@ -363,7 +236,7 @@ def _process_rows(report: Report, jobs: Mapping[str, StoredJob], *, seen_ms: int
     return [
         GPUProcess(
             gpu_id=report.gpu_ids[item["gpu"]],
-            job_id=None if item.get("job") is None else jobs[batch.jobs[item["job"]]["key"]].pk,
+            job_id=None if item.get("job") is None else _job_id(batch.jobs[item["job"]], jobs),
             pid=item["pid"],
             started_ms=item.get("started_ms"),
             user=item.get("user") or "",
@@ -374,6 +247,12 @@ def _process_rows(report: Report, jobs: Mapping[str, StoredJob], *, seen_ms: int
         )
         for item in batch.processes
     ]
+
+
+def _job_id(job: Mapping[str, Any], jobs: Mapping[str, StoredJob]) -> int | None:
+    """None for a job that nobody holds."""
+    stored = jobs.get(job["key"])
+    return None if stored is None else stored.pk
 
 
 def _identity(row: GPUProcess) -> Identity:

@@ -90,6 +90,16 @@ def test_without_any_driver_the_host_is_reported_all_the_same(daemon):
     assert [event["kind"] for event in sent.events] == ["driver_missing"]
 
 
+def test_jobs_of_a_host_that_reads_neither_gpus_nor_itself_are_not_sent(daemon):
+    daemon.source.infos = []
+
+    daemon.live(0, 32)
+
+    (sent,) = daemon.batches()
+    assert [source["kind"] for source in sent.sources] == ["slurm"]
+    assert (sent.windows["gpu"], sent.host, sent.jobs) == ([], {}, [])  # jobs alone would be an import of accounting
+
+
 def test_a_driver_that_comes_back_is_told(daemon, monkeypatch):
     daemon.problem = "no driver"
     daemon.live(0, 5)

@@ -206,3 +206,52 @@ def test_the_golden_file_names_every_key_of_the_format():
     golden = json.loads((GOLDEN / "full.json").read_text())
 
     assert list(golden) == list(wire.Batch.__dataclass_fields__)
+
+
+def named(count):
+    return {"a%d" % number: 0 for number in range(count)}
+
+
+@pytest.mark.parametrize(
+    ("place", "field"),
+    [
+        (lambda extra: mapping(**extra), "batch"),
+        (lambda extra: mapping(windows={**mapping()["windows"], **extra}), "windows"),
+        (lambda extra: mapping(host={"start_ms": [START], **extra}), "host"),
+        (lambda extra: mapping(agent=extra), "agent"),
+        (lambda extra: mapping(jobs=[{"key": "a", **extra}]), "jobs"),
+        (lambda extra: mapping(events=[{"at_ms": START, "kind": "xid", **extra}]), "events"),
+        (lambda extra: mapping(sources=[{"kind": "slurm", **extra}]), "sources"),
+    ],
+)
+def test_unknown_keys_are_no_error_until_they_are_more_than_any_agent_will_add(place, field):
+    wire.parse(place(named(wire.MAX_UNKNOWN)))
+
+    with pytest.raises(wire.WireError, match="65 keys that are not known") as refusal:
+        wire.parse(place(named(wire.MAX_UNKNOWN + 1)))
+    assert refusal.value.field == field
+
+
+def test_a_list_may_hold_some_unknown_keys_in_each_item():
+    def jobs(each):
+        return [{"key": str(number), **named(each)} for number in range(20)]
+
+    wire.parse(mapping(jobs=jobs(wire.MAX_UNKNOWN_EACH)))
+
+    assert refused(jobs=jobs(wire.MAX_UNKNOWN_EACH + 1)) == "jobs"
+
+
+def test_what_nobody_reads_is_bounded_in_bytes_too():
+    text = "x" * (wire.MAX_UNKNOWN_BYTES - len('[["new", ""]]'))
+
+    wire.parse(mapping(new=text))
+
+    assert refused(new=text + "x") == "batch"
+
+
+def test_what_nobody_reads_may_be_nested_and_not_without_end():
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    assert refused(new=deep) == "batch"

@@ -380,3 +380,39 @@ def test_a_zone_that_is_none_is_refused(admin):
 
     assert response.status_code == 422
     assert "An IANA name, please" in text_of(response)
+
+
+def test_an_admin_gives_a_token_rights_and_takes_them_back(admin):
+    tokens.create_agent_token("gpu-07", factories.NOW)
+    token = AgentToken.objects.get()
+
+    admin.post("/settings/agent-token-rights", {"id": token.pk, "speaks_for": "della", "may_import": "on"})
+    page = text_of(admin.get("/settings"))
+    token.refresh_from_db()
+    given = (token.may_import, token.speaks_for)
+    admin.post("/settings/agent-token-rights", {"id": token.pk, "speaks_for": ""})
+    token.refresh_from_db()
+
+    assert given == (True, "della")
+    assert "speaks for della and imports accounting</summary>" in page
+    assert (token.may_import, token.speaks_for) == (False, "")
+
+
+def test_a_cluster_with_a_slash_is_refused_at_its_field(admin):
+    tokens.create_agent_token("gpu-07", factories.NOW)
+    token = AgentToken.objects.get()
+
+    answer = admin.post("/settings/agent-token-rights", {"id": token.pk, "speaks_for": "a/b"})
+
+    assert answer.status_code == 422
+    assert "a cluster&#x27;s name has 1 to 128 characters" in text_of(answer)
+    assert AgentToken.objects.get().speaks_for == ""
+
+
+def test_a_viewer_sees_rights_and_no_form(viewer):
+    tokens.create_agent_token("gpu-07", factories.NOW)
+
+    page = text_of(viewer.get("/settings"))
+
+    assert "speaks for its own node alone" in page
+    assert "agent-token-rights" not in page

@@ -22,6 +22,11 @@ def job(key="slurm/della/1", **facts):
     return {"key": key, "scheduler": scheduler, "cluster": cluster, "id": number, "user": "ann", "account": "nlp", **facts}
 
 
+def holding(*jobs, **facts):
+    """Jobs that hold the batch's first GPU, as Slurm's books have it; `facts` of the allocations."""
+    return {"jobs": list(jobs), "allocations": [{"gpu": 0, "job": place, "source": "slurm", **facts} for place in range(len(jobs))]}
+
+
 def payload(*, node="n1", start_ms=T0, count=3, gpus=None, **keys):
     """The JSON object of a batch: `count` windows of 10 s for every GPU from `start_ms` on."""
     gpus = [gpu()] if gpus is None else gpus

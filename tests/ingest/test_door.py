@@ -10,10 +10,10 @@ from fleetwatch.ingest import door
 from fleetwatch.ingest.models import AgentToken
 from fleetwatch.ingest.services import retire_silent_gpus
 from fleetwatch.ingest.tokens import revoke_agent_token
-from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.inventory.models import GPU, Intake, Node
 from fleetwatch.inventory.services import retire
 from fleetwatch.inventory.steady import settle
-from fleetwatch.jobs.models import Allocation, GPUProcess, Job, SourceReport
+from fleetwatch.jobs.models import Allocation, GPUProcess, Job, JobChange, JobRecord, SourceReport
 from fleetwatch.ledger.reading import capacities
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry.models import Batch, HealthEvent, ReceivedSequence, SealMark, TouchedHour
@@ -340,7 +340,11 @@ def rows():
         "marks": sorted((names[node], hour, sequences[batch]) for node, hour, batch in
                         SealMark.objects.values_list("node_id", "hour", "batch_id")),
         "touched": {(names[node], hour) for node, hour in TouchedHour.objects.values_list("node_id", "hour")},
-        "jobs": list(Job.objects.order_by("key").values("key", "kind", "state", "account", "team__slug", "facts_order", "start_ms")),
+        "jobs": list(Job.objects.order_by("key").values("key", "kind", "state", "account", "team__slug", "start_ms")),
+        "records": list(JobRecord.objects.order_by("key", "node__name", "voice").values("key", "node__name", "voice", "as_of_ms",
+                                                                                        "sequence", "facts", "held_at", "held_until_ms")),
+        "changes": sorted(map(str, JobChange.objects.values_list("job__key", "node__name", "at", "voice", "facts", "refused"))),
+        "intake": list(Intake.objects.order_by("node__name").values("node__name", "hour_ms", "jobs", "labels", "teams", "gpu_models")),
         "allocations": list(Allocation.objects.order_by("gpu__uuid", "gpu__node__name", "job__key").values(
             "gpu__uuid", "gpu__node__name", "job__key", "source", "share", "asserted")),
         "sources": list(SourceReport.objects.order_by("node__name", "kind", "ok").values("node__name", "kind", "ok", "asserted")),

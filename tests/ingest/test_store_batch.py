@@ -119,7 +119,7 @@ def test_a_job_of_another_kind_marks_all_that_it_held_on_every_node():
     store(node="n2", start_ms=at(4), gpus=[gpu("GPU-2")], jobs=[job()], **held)
     forget()
 
-    store(node="n2", sequence=2, start_ms=at(4, 1), gpus=[gpu("GPU-2")], jobs=[job(kind="interactive")], **held)
+    store(node="n1", sequence=2, start_ms=at(3, 1), gpus=[gpu("GPU-1")], jobs=[job(kind="interactive")], **held)
 
     assert (touched("n1"), touched("n2")) == ([3], [4])
 
@@ -152,7 +152,7 @@ def facts():
             )
         ),
         list(Node.objects.order_by("name").values("name", "last_ms", "labels", "agent", "facts_order")),
-        list(Job.objects.order_by("key").values("key", "state", "kind", "team__slug", "end_ms", "facts_order")),
+        list(Job.objects.order_by("key").values("key", "state", "kind", "team__slug", "end_ms")),
         list(
             Allocation.objects.order_by("gpu__uuid", "job__key", "source").values_list(
                 "gpu__uuid", "job__key", "source", "share", "asserted"

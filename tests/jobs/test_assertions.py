@@ -6,9 +6,11 @@ from fleetwatch.costs.totals import WHY
 from fleetwatch.inventory.services import node_by_name, register
 from fleetwatch.jobs import selectors
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
+from fleetwatch.jobs.report import Report
 from fleetwatch.jobs.selectors import Holding, SourceSpans, holdings, source_status
-from fleetwatch.jobs.services import Report, assert_allocations, assert_sources, store_jobs, store_processes
-from tests.ingest.factories import NOW, T0, batch, gpu, job
+from fleetwatch.jobs.services import assert_allocations, assert_sources, store_processes
+from fleetwatch.jobs.store import store_jobs
+from tests.ingest.factories import NOW, T0, batch, gpu, holding, job
 
 pytestmark = pytest.mark.django_db
 
@@ -19,11 +21,11 @@ def assert_batch(*, node="n1", offset_ms=0, **keys):
     row = node_by_name(node)
     gpus = register(row, parsed, offset_ms=offset_ms, received_at=NOW)
     reports = [Report(row.pk, parsed, [gpus[place].pk for place in range(len(gpus))], offset_ms)]
-    jobs = store_jobs(reports)
+    jobs = store_jobs(reports, received_at=NOW)
     changed = assert_allocations(reports, jobs)
     assert_sources(reports)
     store_processes(reports, jobs)
-    return changed, [jobs[job["key"]] for job in parsed.jobs]
+    return changed, [jobs[job["key"]] for job in parsed.jobs if job["key"] in jobs]
 
 
 def held(**facts):
@@ -173,7 +175,7 @@ def test_a_declared_job_is_a_source_that_answered():
 
 
 def test_a_jobs_account_is_its_team():
-    assert_batch(jobs=[job(account="nlp"), job("slurm/della/2", account=None), job("slurm/della/3", account="x" * 128)])
+    assert_batch(**holding(job(account="nlp"), job("slurm/della/2", account=None), job("slurm/della/3", account="x" * 128)))
 
     assert [row.team and row.team.slug for row in Job.objects.order_by("key")] == ["nlp", None, "x" * 100]
     assert Team.objects.count() == 2
@@ -181,31 +183,31 @@ def test_a_jobs_account_is_its_team():
 
 @pytest.mark.parametrize("name", sorted(WHY))
 def test_a_name_that_is_a_line_of_jobs_without_one_is_no_name(name):
-    assert_batch(jobs=[job(account=f" {name}", user=name)])
+    assert_batch(**holding(job(account=f" {name}", user=name)))
 
     assert not Team.objects.exists()
     assert Job.objects.values_list("account", "user").get() == ("", "")
 
 
 def test_a_job_on_two_nodes_has_the_facts_of_the_later_report():
-    assert_batch(node="n1", gpus=[gpu("GPU-1")], start_ms=T0 + 30_000, boot_start_ms=1_500_000_000_000, jobs=[job(state="COMPLETED")])
+    assert_batch(node="n1", gpus=[gpu("GPU-1")], start_ms=T0 + 30_000, boot_start_ms=1_500_000_000_000, **holding(job(state="COMPLETED")))
 
-    assert_batch(node="n2", gpus=[gpu("GPU-2")], start_ms=T0, boot_start_ms=T0 - 5, jobs=[job(state="RUNNING")])
+    assert_batch(node="n2", gpus=[gpu("GPU-2")], start_ms=T0, boot_start_ms=T0 - 5, **holding(job(state="RUNNING")))
 
     assert Job.objects.get().state == "COMPLETED"
 
 
 def test_a_change_of_kind_is_reported_once():
-    _, first = assert_batch(sequence=1, jobs=[job()])
-    _, second = assert_batch(sequence=2, start_ms=T0 + 30_000, jobs=[job(kind="service")])
-    _, third = assert_batch(sequence=3, start_ms=T0 + 60_000, jobs=[job(kind="service")])
+    _, first = assert_batch(sequence=1, **holding(job()))
+    _, second = assert_batch(sequence=2, start_ms=T0 + 30_000, **holding(job(kind="service")))
+    _, third = assert_batch(sequence=3, start_ms=T0 + 60_000, **holding(job(kind="service")))
 
     assert [jobs[0].former_kind for jobs in (first, second, third)] == [None, "batch", None]
 
 
 def test_hostile_names_are_kept_as_text():
     name = "'); DROP TABLE jobs_job; -- <script>{{7*7}}\u202e %s %(jobs)s"
-    assert_batch(jobs=[job(name=name, user='"\\', labels={"k": name})])
+    assert_batch(**holding(job(name=name, user='"\\', labels={"k": name})))
 
     row = Job.objects.get()
     assert (row.name, row.user, row.labels) == (name, '"\\', {"k": name})

@@ -8,9 +8,11 @@ from django.db import connection
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fleetwatch.ingest.models import Rights
 from fleetwatch.ingest.services import store_batch
+from fleetwatch.ingest.tokens import NO_RIGHTS
 from fleetwatch.inventory.services import node_by_name
-from fleetwatch.jobs.models import Allocation, Job, RunEnd
+from fleetwatch.jobs.models import Allocation, Job, JobRecord, RunEnd
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.telemetry.models import TouchedHour
 from tests.ingest.factories import NOW, batch, gpu, job
@@ -22,9 +24,9 @@ MINUTE = 60_000
 IMPORT = {"gpus": [], "windows": {"gpu": [], "start_ms": [], "observed_ms": []}, "boot_start_ms": 0}
 
 
-def store(*, node="n1", **keys):
+def store(*, node="n1", rights=NO_RIGHTS, **keys):
     parsed, packed = batch(node=node, **keys)
-    return store_batch(node_by_name(node), parsed, packed, received_at=NOW)
+    return store_batch(node_by_name(node), parsed, packed, received_at=NOW, rights=rights)
 
 
 def names(until_ms, *, start_ms=T0, end_ms=None, since_ms=None, node="n1", source="slurm", key="slurm/della/1", **facts):
@@ -77,18 +79,35 @@ def test_an_end_just_before_at_and_just_after_what_was_asserted(end_ms, expected
     assert holds() == [(0, expected)]
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
-def test_a_jobs_end_ends_its_holds_on_all_nodes_whichever_batch_comes_first(order):
-    said = [
-        names(T0 + 60 * MINUTE, since_ms=T0, node="n1"),
-        names(T0 + 60 * MINUTE, since_ms=T0, node="n2"),
-        names(T0 + 70 * MINUTE, node="n1") | {"allocations": [], "jobs": [job(start_ms=T0, end_ms=T0 + 20 * MINUTE)]},
-    ]
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_a_jobs_end_ends_its_holds_on_the_nodes_that_tell_it_whichever_batch_comes_first(order):
+    ended = {"allocations": [], "jobs": [job(start_ms=T0, end_ms=T0 + 20 * MINUTE)]}
+    said = [names(T0 + 60 * MINUTE, since_ms=T0, node=node) for node in ("n1", "n2")]
+    said += [names(T0 + 70 * MINUTE, node=node) | ended for node in ("n1", "n2")]
 
     for place in order:
         store(**said[place])
 
     assert (holds("n1"), holds("n2")) == ([(0, 20)], [(0, 20)])
+
+
+def test_a_node_ends_no_job_on_another_node():
+    store(**names(T0 + 60 * MINUTE, since_ms=T0, node="n1"))
+
+    store(**names(T0 + 60 * MINUTE, since_ms=T0, node="evil"))
+    store(**names(T0 + 70 * MINUTE, node="evil") | {"jobs": [job(start_ms=T0, end_ms=T0 + 20 * MINUTE)]})
+
+    assert (holds("n1"), holds("evil")) == ([(0, 60)], [(0, 20)])
+    assert Job.objects.get().end_ms is None
+
+
+def test_the_books_of_the_cluster_end_a_job_on_all_nodes():
+    store(**names(T0 + 60 * MINUTE, since_ms=T0, node="n1"))
+
+    ended = names(T0 + 70 * MINUTE, node="head") | {"allocations": [], "jobs": [job(start_ms=T0, end_ms=T0 + 20 * MINUTE)]}
+    store(**ended, rights=Rights(speaks_for="della"))
+
+    assert holds("n1") == [(0, 20)]
 
 
 def test_the_end_of_a_hold_on_one_node_is_no_end_of_the_job_on_another():
@@ -300,6 +319,7 @@ def test_holds_do_not_depend_on_the_order_of_batches_and_imports_nor_on_repeats(
     again = data.draw(st.lists(st.sampled_from(story), max_size=3))
     for order in (story, data.draw(st.permutations(story + again))):
         Job.objects.all().delete()
+        JobRecord.objects.all().delete()
         for said in order:
             # a spool of its own each time, so that a repeat is no duplicate
             store(**said | {"boot_id": f"boot-{next(SPOOLS)}"})
@@ -316,6 +336,9 @@ def test_what_was_asserted_before_ends_were_kept_is_cut_by_the_migration():
     migration = importlib.import_module("fleetwatch.jobs.migrations.0005_cut_holds_at_known_ends")
 
     with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("ALTER TABLE jobs_job ADD COLUMN facts_order jsonb DEFAULT '[]'")  # as it was then
+        cursor.execute("UPDATE jobs_job SET facts_order = %s", [f"[{T0 + 90 * MINUTE}, 0, 0]"])
         for statement in (migration.STARTS, migration.ENDS, migration.CUT):
             cursor.execute(statement)
 

@@ -10,14 +10,14 @@ from agent.history import import_file
 from agent.sender import Outcome, Verdict
 from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.services import node_by_name
-from fleetwatch.jobs.models import Job
-from fleetwatch.jobs.services import OUTCOME_LAG_MS
+from fleetwatch.jobs.models import Job, JobRecord
+from fleetwatch.jobs.records import OUTCOME_LAG_MS
 from fleetwatch.telemetry.models import ReceivedSequence, TouchedHour
-from tests.ingest.factories import NOW, T0, batch, job
+from tests.ingest.factories import NOW, T0, batch, holding, job
 
 pytestmark = pytest.mark.django_db
 END = T0 + 30_000
-FACTS = ("state", "kind", "name", "user", "account", "team__slug", "end_ms", "labels", "restarts", "facts_order")
+FACTS = ("state", "kind", "name", "user", "account", "team__slug", "end_ms", "labels", "restarts")
 NONE = {"gpu": [], "start_ms": [], "observed_ms": []}
 ENDED = {"state": "FAILED", "submit_ms": T0 - 9000, "start_ms": T0 - 5000, "end_ms": END, "labels": {"requested_gpus": "2"}}
 
@@ -30,7 +30,7 @@ def store(**keys):
 def agent(*, start_ms=T0, sequence=1, **facts):
     """Three windows of an agent that calls the job running."""
     running = {"state": "RUNNING", "start_ms": T0 - 5000, "kind": "interactive", "name": "train", "labels": {"partition": "gpu"}}
-    return store(start_ms=start_ms, sequence=sequence, jobs=[job(**(running | facts))])
+    return store(start_ms=start_ms, sequence=sequence, **holding(job(**(running | facts))))
 
 
 def history(**facts):
@@ -63,6 +63,7 @@ def test_the_order_of_import_and_agents_does_not_matter():
     told = [agent, lambda: agent(start_ms=T0 + 30_000, sequence=2), lambda: history(name="", labels={"requested_gpus": "2"})]
     for order in itertools.permutations(told):
         Job.objects.all().delete()
+        JobRecord.objects.all().delete()
         for tell in order:
             tell()
         seen.append(Job.objects.values(*FACTS).get())
@@ -119,12 +120,11 @@ def test_a_clock_that_is_wrong_on_the_importing_node_moves_no_job():
     assert the_job().end_ms == END
 
 
-def test_a_host_without_a_driver_still_tells_of_its_jobs():
+def test_a_host_that_reads_no_gpu_holds_none_and_speaks_for_no_job():
     host = {"start_ms": [T0], "cpu_ratio": [0.5]}
     store(gpus=[], windows=NONE, host=host, sequence=1, jobs=[job(state="PENDING")])
-    store(gpus=[], windows=NONE, host=host | {"start_ms": [T0 + 10_000]}, sequence=2, jobs=[job(state="RUNNING")])
 
-    assert the_job().state == "RUNNING"
+    assert not Job.objects.exists()
 
 
 def test_from_a_file_of_sacct_to_the_api(tmp_path, client, django_user_model):

@@ -17,6 +17,7 @@ from fleetwatch.costs.sites import energy
 from fleetwatch.costs.totals import nothing
 from fleetwatch.dashboard import pages, selectors
 from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
 from fleetwatch.dashboard.lines import GPULine
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis import selectors as diagnosis
@@ -25,7 +26,7 @@ from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.jobs.outcomes import with_outcomes
-from fleetwatch.jobs.selectors import wait_ms
+from fleetwatch.jobs.selectors import changes, contradictions, wait_ms
 
 PAGE_SIZE = 50
 
@@ -87,6 +88,8 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
         "energy": energy(period.interval, scope=scope),
         "job_parameter": quote(found.key, safe=""),
         "wait_ms": wait_ms(found),
+        "otherwise": otherwise_lines(contradictions(found)),
+        "changes": change_lines(changes(found)),
         "sources": sorted(set(Allocation.objects.filter(job=found).values_list("source", flat=True))),
     }
     return render(request, "dashboard/job.html", period.context("jobs", **context))

@@ -37,7 +37,7 @@ MAX_RATES = 200  # shown; the API gives them all
 MAX_ENROLLMENTS = 20  # the newest; each node's own stands at its token
 MAX_CHOICES = 200  # offered in a list; others are named
 # forms that stand on the page several times: by which field of what was sent they are told apart
-REPEATED = {"channel": "kind", "channel-edit": "id", "rule": "id", "commitment-end": "id"}
+REPEATED = {"channel": "kind", "channel-edit": "id", "rule": "id", "commitment-end": "id", "agent-token-rights": "id"}
 # form -> the section it stands in
 SECTIONS = {
     "rate": "rates",

@@ -2,7 +2,7 @@
 -- In:  tile_job (tile_source.sql), shift_days, step (how many places users move on).
 -- Again: safe; a key that is there is left alone.
 INSERT INTO jobs_job (
-    key, scheduler, cluster, external_id, name, "user", account, team_id, kind, state, submit_ms, start_ms, end_ms, restarts, labels, facts_order
+    key, scheduler, cluster, external_id, name, "user", account, team_id, kind, state, submit_ms, start_ms, end_ms, restarts, labels
 )
 WITH shift AS (
     SELECT %(shift_days)s::bigint * 86400000 AS ms
@@ -22,8 +22,7 @@ SELECT
     held.start_ms - shift.ms,
     held.end_ms - shift.ms,
     held.restarts,
-    held.labels,
-    held.facts_order
+    held.labels
 FROM tile_job AS held
 CROSS JOIN shift
 JOIN tile_job AS other ON other.place = (held.place + %(step)s) %% held.jobs

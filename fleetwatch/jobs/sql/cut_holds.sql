@@ -2,6 +2,7 @@
 -- In:  jobs; sources: those whose holds end with their job.
 -- A hold ends from a known end to the start of its next run. A source that names it on, in a batch that speaks of later than the
 -- one that told the end of this hold, takes that end back: it had lost sight of it. The end of a job is final until it runs again.
+-- A node tells it for its own GPUs; where no node stands it is told for all: by accounting, or the books of the cluster.
 -- Again: safe; what it writes is worked out of asserted time, starts and ends alone, which do not depend on the order of batches.
 WITH hold AS (
     SELECT
@@ -13,10 +14,12 @@ WITH hold AS (
                    && int8range(least(greatest(run_end.as_of_ms, run_end.end_ms), again.start_ms), again.start_ms)
         ) AS ended
     FROM jobs_allocation AS allocation
+    JOIN inventory_gpu AS gpu ON gpu.id = allocation.gpu_id
     JOIN jobs_runend AS run_end
         ON run_end.job_id = allocation.job_id
         AND CASE
-            WHEN run_end.gpu_id IS NULL THEN allocation.source = ANY(%(sources)b::text[])
+            WHEN run_end.gpu_id IS NULL THEN
+                allocation.source = ANY(%(sources)b::text[]) AND (run_end.node_id IS NULL OR run_end.node_id = gpu.node_id)
             ELSE run_end.gpu_id = allocation.gpu_id AND run_end.source = allocation.source
         END
     CROSS JOIN LATERAL (

@@ -1,0 +1,76 @@
+"""How much that is new one node may bring in an hour: rows that stay for ever are bounded by who makes them, also by a stolen token.
+
+One row per node, of its newest hour: several web processes need no word between them, and a refused batch takes its count with it.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from agent.wire import WireError
+from fleetwatch.lib.batched import integers, run
+from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from fleetwatch.lib.sql import read_statement
+
+COUNT = read_statement(Path(__file__).parent / "sql" / "count_intake.sql").encode()
+
+# A node of eight GPUs with tasks of seconds has some thousand jobs an hour, each with about ten labels.
+LIMITS = {"jobs": 20_000, "labels": 400_000, "teams": 500, "gpu_models": 64}
+WORDS = {"jobs": "jobs", "labels": "labels of jobs", "teams": "teams", "gpu_models": "GPU models"}
+# Years of accounting come in one evening, by a token that an admin trusts with them.
+IMPORT_FACTOR = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """How many of each are new."""
+
+    jobs: int = 0
+    labels: int = 0
+    teams: int = 0
+    gpu_models: int = 0
+    is_import: bool = False
+
+    def __add__(self, more: "Brought") -> "Brought":
+        return Brought(
+            self.jobs + more.jobs,
+            self.labels + more.labels,
+            self.teams + more.teams,
+            self.gpu_models + more.gpu_models,
+            self.is_import or more.is_import,
+        )
+
+
+class TooMuchNewError(Exception):
+    """The node has brought too much that is new in this hour; its sender keeps the batch until the next."""
+
+    def __init__(self, node_id: int, what: str, limit: int, retry_after_s: int) -> None:
+        super().__init__(f"more than {limit} new {WORDS[what]} in one hour from this node: come again later")
+        self.node_id = node_id
+        self.retry_after_s = retry_after_s
+
+
+def count(brought: Mapping[int, Brought], received_at: datetime) -> None:
+    """Adds to what the nodes brought in this hour. Needs a transaction.
+
+    Raises TooMuchNewError, the caller then undoes the transaction; WireError where one batch alone is more than an hour may bring.
+    """
+    if not brought:
+        return
+    now_ms = to_ms(received_at)
+    hour_ms = now_ms - now_ms % HOUR_MS
+    node_ids = sorted(brought)
+    amounts = {name: integers([getattr(brought[node_id], name) for node_id in node_ids]) for name in LIMITS}
+    for node_id, *counted in run(COUNT, {"nodes": integers(node_ids), "hour_ms": hour_ms, **amounts}):
+        factor = IMPORT_FACTOR if brought[node_id].is_import else 1
+        for (what, limit), total in zip(LIMITS.items(), counted, strict=True):
+            if getattr(brought[node_id], what) > limit * factor:
+                raise WireError(_field(what), f"the batch brings more than {limit * factor} new {WORDS[what]}")
+            if total > limit * factor:
+                raise TooMuchNewError(node_id, what, limit * factor, math.ceil((hour_ms + HOUR_MS - now_ms) / 1000))
+
+
+def _field(what: str) -> str:
+    return "gpus" if what == "gpu_models" else "jobs"

@@ -1,0 +1,233 @@
+"""What nodes and imports say of a job, and what of it is believed. Pure.
+
+- Nobody speaks for a job but the nodes that hold it or held it, the books of its cluster, and imports: those two by a right that an
+  admin gave to their token. Of anybody else nothing is taken.
+- Whose the job is and what it is (user, account, kind, labels, cluster) is its **owner's** word, whole: of the node that the hub
+  first heard holding it. Any time that a sender states could be dated back, so here, and only here, what arrived first counts. The
+  books of the cluster win over the owner; an import fills in what he does not know, and its labels join his.
+- How it goes (name, state, times, restarts) is the newest word, a node's at most GRACE_MS after its hold ended. A node that
+  contradicts the owner on user or account is believed in none of it; an end that other holders outlived is no end.
+- On one node a scheduler's books win over what processes claim in their environment.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import IntEnum
+from typing import Any, Protocol
+
+# An agent asks its scheduler now and then: this long after a job's end it may still have called it running.
+OUTCOME_LAG_MS = 10 * 60_000
+# The grace of a scheduler: what a node says later than this after its hold ended weighs no more than what it said then.
+GRACE_MS = OUTCOME_LAG_MS
+BATCH = "batch"  # of what kind a job is that nobody calls anything
+
+
+class Voice(IntEnum):
+    """How a record came to be known. On one node the later of CLAIM and BOOKS wins; above them stand rights of tokens."""
+
+    CLAIM = 0  # the environment of its processes
+    BOOKS = 1  # the node's scheduler, its container engine, or the node itself
+    IMPORT = 2  # accounting, by a token that may import
+    CLUSTER = 3  # a node whose token speaks for the job's cluster
+    CLUSTER_IMPORT = 4  # accounting, by such a token
+
+    @property
+    def is_import(self) -> bool:
+        return self in (Voice.IMPORT, Voice.CLUSTER_IMPORT)
+
+    @property
+    def is_cluster(self) -> bool:
+        return self >= Voice.CLUSTER
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is said of a job; "" and None = not said."""
+
+    scheduler: str = ""
+    cluster: str = ""
+    external_id: str = ""
+    name: str = ""
+    user: str = ""
+    account: str = ""
+    kind: str = ""
+    state: str = ""
+    submit_ms: int | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+    restarts: int = 0
+    labels: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The newest that one node says of a job with one voice."""
+
+    pk: int
+    node_id: int | None
+    voice: Voice
+    order: tuple[int, int, int]  # (as of ms, boot start ms, sequence) of the batch
+    facts: Facts
+    held_at: datetime | None = None  # when the hub first heard that the node holds the job; None = never
+    held_until_ms: int | None = None  # end of its hold, as far as it is known
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether it may speak for the job."""
+        return self.voice >= Voice.IMPORT or self.held_at is not None
+
+    @property
+    def is_holder(self) -> bool:
+        """Whether it speaks because it holds or held the job."""
+        return self.voice < Voice.IMPORT and self.held_at is not None
+
+    @property
+    def weight(self) -> tuple[int, ...]:
+        """The newest has the largest."""
+        if self.is_holder and self.held_until_ms is not None:
+            return min(self.order[0], self.held_until_ms + GRACE_MS), *self.order, self.pk
+        return self.order[0], *self.order, self.pk
+
+
+class Owned(Protocol):
+    """A job, as far as it is somebody's."""
+
+    @property
+    def user(self) -> str: ...
+    @property
+    def account(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A fact that a record has otherwise than it is believed."""
+
+    record: Record
+    fact: str
+    value: str
+
+
+def believed(records: Iterable[Record]) -> Facts | None:
+    """The job's facts; None where nobody who may speak for it does. The order of the records does not matter."""
+    heard = _heard(records)
+    if not heard:
+        return None
+    owner = _owner(heard)
+    trusted = _trusted(heard, owner)
+    outcomes = _outcomes(heard, owner)
+    newest = outcomes[0].facts
+    return Facts(
+        scheduler=_first(record.facts.scheduler for record in trusted),
+        cluster=_first(record.facts.cluster for record in trusted),
+        external_id=_first(record.facts.external_id for record in trusted),
+        user=_first(record.facts.user for record in trusted),
+        account=_first(record.facts.account for record in trusted),
+        kind=_first(record.facts.kind for record in trusted) or BATCH,
+        labels=_labels(trusted),
+        name=_first(record.facts.name for record in outcomes),
+        state=newest.state,
+        submit_ms=_known(record.facts.submit_ms for record in outcomes),
+        start_ms=_known(record.facts.start_ms for record in outcomes),
+        end_ms=newest.end_ms,
+        restarts=_restarts(outcomes),
+    )
+
+
+def contradictions(records: Iterable[Record], facts: Owned) -> list[Contradiction]:
+    """What those who may speak say otherwise of whose the job is and what it is; who says nothing contradicts nothing."""
+    return [
+        Contradiction(record, fact, value)
+        for record in sorted(_heard(records), key=lambda record: record.pk)
+        for fact in ("user", "account", "kind")
+        if (value := getattr(record.facts, fact)) and value != getattr(facts, fact)
+    ]
+
+
+def _heard(records: Iterable[Record]) -> list[Record]:
+    """Those who may speak; a node's hold is that of all its records, with whichever voice it was told."""
+    rows = list(records)
+    holds: dict[int | None, list[Record]] = {}
+    for record in rows:
+        if record.is_holder:
+            holds.setdefault(record.node_id, []).append(record)
+    return [held for record in rows if (held := _holding(record, holds.get(record.node_id, ()))).is_heard]
+
+
+def _holding(record: Record, held: Sequence[Record]) -> Record:
+    if not held:
+        return record
+    held_at = min(each.held_at for each in held if each.held_at is not None)
+    return replace(record, held_at=held_at, held_until_ms=max(each.held_until_ms or 0 for each in held))
+
+
+def _owner(heard: Sequence[Record]) -> Record | None:
+    """The word of the node that was heard first to hold the job; its books' where it has both."""
+    holders = [record for record in heard if record.is_holder]
+    if not holders:
+        return None
+    first = min((record.held_at, record.pk, record.node_id) for record in holders if record.held_at is not None)
+    return max((record for record in holders if record.node_id == first[2]), key=lambda record: record.voice)
+
+
+def _trusted(heard: Sequence[Record], owner: Record | None) -> list[Record]:
+    """Who says whose the job is, the most believed first: an import knows better than a claim, a node's books better than it."""
+    cluster = _newest_first(record for record in heard if record.voice.is_cluster)
+    imports = _newest_first(record for record in heard if record.voice == Voice.IMPORT)
+    if owner is None:
+        return [*cluster, *imports]
+    if owner.voice == Voice.CLAIM:
+        return [*cluster, *imports, owner]
+    return [*cluster, owner, *imports]
+
+
+def _outcomes(heard: Sequence[Record], owner: Record | None) -> list[Record]:
+    """Who says how the job goes, the newest first."""
+    booked = {record.node_id for record in heard if record.voice == Voice.BOOKS and record.is_holder}
+    known = [record for record in heard if record.voice != Voice.CLAIM or record.node_id not in booked]
+    agreed = [record for record in known if not record.is_holder or owner is None or _agrees(record, owner)]
+    lasting = [record for record in agreed if not _is_outlived(record, agreed)]
+    return _newest_first(lasting or agreed)
+
+
+def _agrees(record: Record, owner: Record) -> bool:
+    """Whether it names no other user and account than the owner's word."""
+    pairs = ((record.facts.user, owner.facts.user), (record.facts.account, owner.facts.account))
+    return record.node_id == owner.node_id or all(value in ("", other) for value, other in pairs)
+
+
+def _is_outlived(record: Record, others: Iterable[Record]) -> bool:
+    """Whether another node held the job well after the end that this one tells."""
+    end_ms = record.facts.end_ms
+    if end_ms is None or not record.is_holder:
+        return False
+    held = [other.held_until_ms for other in others if other.is_holder and other.node_id != record.node_id]
+    return any(until_ms is not None and until_ms > end_ms + OUTCOME_LAG_MS for until_ms in held)
+
+
+def _labels(trusted: Sequence[Record]) -> dict[str, Any]:
+    """Every label once: as the cluster's books have it, else as the newest of those who are believed has it."""
+    labels: dict[str, Any] = {}
+    for record in sorted(trusted, key=lambda record: (record.voice.is_cluster, record.weight)):
+        labels |= record.facts.labels
+    return labels
+
+
+def _restarts(outcomes: Sequence[Record]) -> int:
+    """By the newest holder or the newest import, whichever counted more: an import may not know, and a counter only grows."""
+    newest = {record.voice.is_import: record.facts.restarts for record in reversed(outcomes)}
+    return max(newest.values())
+
+
+def _newest_first(records: Iterable[Record]) -> list[Record]:
+    return sorted(records, key=lambda record: record.weight, reverse=True)
+
+
+def _first(texts: Iterable[str]) -> str:
+    return next((text for text in texts if text), "")
+
+
+def _known(times: Iterable[int | None]) -> int | None:
+    return next((time_ms for time_ms in times if time_ms is not None), None)

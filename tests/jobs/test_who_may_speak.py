@@ -1,0 +1,279 @@
+"""What a node may say of jobs: of those that it holds. The attacks of a node on the jobs of its neighbours."""
+
+import itertools
+from datetime import timedelta
+
+import pytest
+
+from agent.wire import WireError
+from fleetwatch.ingest.models import Rights
+from fleetwatch.ingest.services import ImportRefusedError, check_import, store_batch
+from fleetwatch.ingest.tokens import NO_RIGHTS
+from fleetwatch.inventory.services import node_by_name
+from fleetwatch.jobs.models import Allocation, ChangedJob, GPUProcess, Job, JobChange, JobRecord
+from fleetwatch.jobs.selectors import contradictions
+from fleetwatch.jobs.store import FUTURE_MS, MAX_CHANGES, UNHEARD_MS, drop_unheard
+from fleetwatch.lib.intervals import from_ms
+from tests.ingest.factories import NOW, NOW_MS, T0, batch, gpu, holding, job
+
+pytestmark = pytest.mark.django_db
+NONE = {"gpu": [], "start_ms": [], "observed_ms": []}
+IMPORTER = Rights(may_import=True)
+DELLA = Rights(may_import=True, speaks_for="della")
+STOLEN = {"user": "victim", "account": "victim-team", "kind": "service", "name": "mine", "labels": {"project": "victim"}}
+
+
+def store(*, node="good", rights=NO_RIGHTS, received_at=NOW, **keys):
+    parsed, packed = batch(node=node, **{"gpus": [gpu(f"GPU-{node}")], **keys})
+    check_import(parsed, rights, received_at)
+    return store_batch(node_by_name(node), parsed, packed, received_at=received_at, rights=rights)
+
+
+def accounting(*, node="books", rights=IMPORTER, boot_id="history-1", **facts):
+    ended = {"state": "FAILED", "start_ms": T0 - 5000, "end_ms": T0 + 30_000}
+    return store(node=node, rights=rights, gpus=[], windows=NONE, boot_id=boot_id, boot_start_ms=0, jobs=[job(**(ended | facts))])
+
+
+def the_job():
+    return Job.objects.select_related("team").get()
+
+
+def owner():
+    found = the_job()
+    return found.user, found.account, found.team.slug, found.kind, found.name, found.labels
+
+
+MINE = ("ann", "nlp", "nlp", "batch", "", {})
+
+
+def test_a_node_that_does_not_hold_a_job_rewrites_nothing_of_it():
+    store(**holding(job(state="RUNNING")))
+
+    store(node="evil", start_ms=T0 + 30_000, jobs=[job(**STOLEN, state="COMPLETED", end_ms=T0)])
+
+    assert owner() == MINE
+    assert (the_job().state, the_job().end_ms) == ("RUNNING", None)
+    assert contradictions(the_job()) == []
+
+
+def test_a_node_that_claims_a_job_later_is_shown_and_not_believed():
+    store(**holding(job(state="RUNNING")))
+
+    store(node="evil", start_ms=T0 + 30_000, **holding(job(**STOLEN, state="COMPLETED", end_ms=T0)))
+
+    assert owner() == MINE
+    assert (the_job().state, the_job().end_ms) == ("RUNNING", None)
+    assert [(told.node, told.fact, told.value) for told in contradictions(the_job())] == [
+        ("evil", "user", "victim"),
+        ("evil", "account", "victim-team"),
+        ("evil", "kind", "service"),
+    ]
+
+
+def test_a_claim_that_is_dated_back_is_no_older():
+    store(**holding(job()))
+
+    store(node="evil", start_ms=T0 - 3_600_000, **holding(job(**STOLEN), start_ms=T0 - 86_400_000))
+
+    assert owner() == MINE
+
+
+def test_jobs_that_nobody_holds_are_none_and_can_not_be_claimed_before_they_exist():
+    store(node="evil", jobs=[job(f"slurm/della/{number}", **STOLEN) for number in range(1, 1000)])
+    assert not Job.objects.exists()
+
+    store(start_ms=T0 + 30_000, **holding(job()))
+
+    assert owner() == MINE
+
+
+def test_an_import_needs_a_right_of_its_own():
+    for rights in (NO_RIGHTS, Rights(speaks_for="della")):
+        with pytest.raises(ImportRefusedError, match="--import"):
+            accounting(rights=rights)
+
+    assert not JobRecord.objects.exists()
+
+
+@pytest.mark.parametrize("ahead_ms", [FUTURE_MS + 1, 32_503_680_000_000 - NOW_MS])
+def test_an_import_of_what_is_to_come_is_refused(ahead_ms):
+    with pytest.raises(WireError, match=r"jobs\[0\].end_ms"):
+        accounting(end_ms=NOW_MS + ahead_ms)
+
+    assert not JobRecord.objects.exists()
+
+
+def test_an_import_may_end_five_minutes_after_receipt():
+    accounting(end_ms=NOW_MS + FUTURE_MS)
+
+    assert the_job().end_ms == NOW_MS + FUTURE_MS
+
+
+def test_no_import_pins_a_job():
+    accounting(end_ms=None, start_ms=NOW_MS + 86_400_000, submit_ms=NOW_MS + 86_400_000, **STOLEN)
+    accounting(end_ms=NOW_MS + FUTURE_MS, boot_id="history-2", **STOLEN)
+
+    store(received_at=NOW + timedelta(hours=1), start_ms=NOW_MS + 3_000_000, **holding(job(state="RUNNING")))
+
+    assert (*owner()[:4], the_job().state) == ("ann", "nlp", "nlp", "batch", "RUNNING")
+
+
+def test_times_that_are_to_come_are_nobodys():
+    store(**holding(job(start_ms=NOW_MS + FUTURE_MS + 1, end_ms=32_503_680_000_000)))
+
+    assert (the_job().start_ms, the_job().end_ms) == (None, None)
+
+
+def test_the_books_of_a_cluster_win_over_those_of_a_node_by_the_right_of_their_token():
+    store(**holding(job()))
+
+    store(node="head", rights=Rights(speaks_for="della"), jobs=[job(user="eve", account="bio", kind="interactive")])
+
+    assert owner()[:4] == ("eve", "bio", "bio", "interactive")
+    assert [(told.node, told.fact, told.value) for told in contradictions(the_job())] == [
+        ("good", "user", "ann"),
+        ("good", "account", "nlp"),
+        ("good", "kind", "batch"),
+    ]
+
+
+def test_the_right_to_speak_for_one_cluster_is_none_for_another():
+    store(**holding(job()))
+
+    store(node="head", rights=Rights(speaks_for="adroit"), jobs=[job(user="eve") | {"cluster": "adroit"}])
+
+    assert owner() == MINE
+
+
+def test_an_import_corrects_nothing_that_the_books_of_the_cluster_said_later():
+    accounting(rights=DELLA, state="COMPLETED", end_ms=T0 + 40_000, user="ann")
+
+    accounting(node="other", state="FAILED", end_ms=T0 + 30_000, user="eve", account="bio")
+
+    assert (the_job().state, the_job().end_ms, the_job().user, the_job().account) == ("COMPLETED", T0 + 40_000, "ann", "nlp")
+
+
+def test_what_a_process_claims_is_less_than_what_the_nodes_scheduler_said():
+    store(sources=[{"kind": "slurm", "ok": True}], **holding(job(state="COMPLETED")))
+
+    claimed = {"jobs": [job(user="mallory", state="RUNNING")], "allocations": [{"gpu": 0, "job": 0, "source": "process"}]}
+    store(sequence=2, start_ms=T0 + 30_000, sources=[{"kind": "slurm", "ok": False}], **claimed)
+
+    assert (the_job().user, the_job().state) == ("ann", "COMPLETED")
+
+
+def test_what_a_scheduler_says_of_an_ended_job_is_its_books_without_an_allocation():
+    store(sources=[{"kind": "slurm", "ok": True}], **holding(job(state="RUNNING")))
+
+    store(sequence=2, start_ms=T0 + 30_000, sources=[{"kind": "slurm", "ok": True}], jobs=[job(state="COMPLETED", end_ms=T0 + 30_000)])
+
+    assert (the_job().state, the_job().end_ms) == ("COMPLETED", T0 + 30_000)
+
+
+def test_a_hold_that_was_told_by_processes_is_the_nodes_whoever_speaks_for_it_later():
+    claimed = {"jobs": [job(user="root")], "allocations": [{"gpu": 0, "job": 0, "source": "process"}]}
+    store(**claimed)
+
+    store(sequence=2, start_ms=T0 + 30_000, sources=[{"kind": "slurm", "ok": True}], jobs=[job(state="COMPLETED")])
+
+    assert (the_job().user, the_job().state) == ("ann", "COMPLETED")
+
+
+def test_a_requeue_on_another_node_is_told_by_that_node():
+    store(**holding(job(state="REQUEUED", end_ms=T0 + 30_000)))
+
+    store(node="next", start_ms=T0 + 60_000, **holding(job(state="RUNNING", restarts=1)))
+
+    assert (the_job().state, the_job().end_ms, the_job().restarts, the_job().user) == ("RUNNING", None, 1, "ann")
+    assert contradictions(the_job()) == []
+
+
+STORY = (
+    {"node": "n1", "sequence": 1, "start_ms": T0, **holding(job(state="RUNNING", labels={"qos": "low"}))},
+    {"node": "n2", "sequence": 1, "start_ms": T0 + 10_000, **holding(job(state="RUNNING", labels={"qos": "low"}))},
+    {
+        "node": "n1",
+        "sequence": 2,
+        "start_ms": T0 + 30_000,
+        "sources": [{"kind": "slurm", "ok": True}],
+        "jobs": [job(state="COMPLETED", end_ms=T0 + 55_000, labels={"qos": "low"})],
+    },
+    {"node": "n2", "sequence": 2, "start_ms": T0 + 20_000, **holding(job(state="COMPLETING", labels={"qos": "low"}))},
+)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_a_job_of_two_nodes_is_the_same_whatever_order_their_batches_come_in(order):
+    for place in (*order, order[0]):
+        store(**STORY[place])
+
+    found = the_job()
+    assert (found.user, found.team.slug, found.kind, found.labels) == ("ann", "nlp", "batch", {"qos": "low"})
+    assert (found.state, found.end_ms) == ("COMPLETED", T0 + 55_000)
+    assert {(row.gpu.node.name, *row.asserted) for row in Allocation.objects.select_related("gpu__node")} == {
+        ("n1", (T0, T0 + 30_000)),
+        ("n2", (T0 + 10_000, T0 + 50_000)),
+    }
+
+
+def test_of_many_nodes_of_a_job_the_first_is_noted_and_the_others_say_nothing_new():
+    for number in range(8):
+        store(node=f"n{number}", **holding(job(state="RUNNING")))
+
+    change = JobChange.objects.get()
+    assert (change.node.name, change.at, change.refused) == ("n0", NOW, [])
+    assert change.facts == {"user": "ann", "account": "nlp", "state": "RUNNING"}
+
+
+def test_what_is_said_again_writes_no_change_and_no_job():
+    store(**holding(job(state="RUNNING")))
+    before = (list(JobChange.objects.values()), list(Job.objects.values()))
+    ChangedJob.objects.all().delete()
+
+    for sequence in range(2, 6):
+        store(sequence=sequence, start_ms=T0 + sequence * 30_000, **holding(job(state="RUNNING")))
+
+    assert (list(JobChange.objects.values()), list(Job.objects.values())) == before
+    assert not ChangedJob.objects.exists()
+
+
+def test_who_said_what_when_is_kept_with_what_was_not_taken():
+    store(**holding(job(state="RUNNING")))
+    later = NOW + timedelta(minutes=5)
+    store(node="evil", received_at=later, start_ms=T0 + 30_000, **holding(job(user="victim", state="RUNNING")))
+
+    told = JobChange.objects.order_by("pk").last()
+    assert (told.node.name, told.at, told.facts, told.refused) == ("evil", later, {"user": "victim"}, ["user"])
+
+
+def test_of_a_job_the_newest_changes_are_kept():
+    for sequence in range(MAX_CHANGES + 10):
+        store(sequence=sequence, start_ms=T0 + sequence * 1000, count=1, **holding(job(name=f"run {sequence}")))
+
+    names = [change.facts["name"] for change in JobChange.objects.order_by("pk")]
+    assert len(names) == MAX_CHANGES
+    assert (names[0], names[-1]) == ("run 10", f"run {MAX_CHANGES + 9}")
+
+
+def test_a_process_of_a_job_that_nobody_holds_is_listed_without_it():
+    store(jobs=[job()], processes=[{"gpu": 0, "job": 0, "pid": 7}])
+
+    assert GPUProcess.objects.values_list("pid", "job").get() == (7, None)
+
+
+@pytest.mark.parametrize(("age_ms", "left"), [(UNHEARD_MS, 1), (UNHEARD_MS + 1, 0)])
+def test_what_was_said_of_a_job_that_its_node_never_held_is_dropped_after_a_week(age_ms, left):
+    store(jobs=[job()])
+
+    drop_unheard(from_ms(T0 + 30_000 + age_ms))
+
+    assert JobRecord.objects.count() == left
+
+
+def test_what_was_said_of_a_job_that_its_node_held_stays():
+    store(**holding(job()))
+    accounting()
+
+    drop_unheard(NOW + timedelta(days=365))
+
+    assert JobRecord.objects.count() == 2
