@@ -58,6 +58,13 @@ EVENT_KINDS = (
     "drained", "resumed", "action_result",
 )  # fmt: skip
 JOB_KINDS = ("batch", "interactive", "service")
+# A label that a process's environment tells -> the one by which a scheduler's books tell the same: it counts before the other.
+BOOKED_LABELS = {
+    "slurm_array_job_id": "array_job",
+    "slurm_array_task_id": "array_task",
+    "slurm_job_partition": "partition",
+    "slurm_job_qos": "qos",
+}
 
 Columns = Dict[str, List[Any]]
 Item = Dict[str, Any]

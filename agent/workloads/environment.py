@@ -23,13 +23,6 @@ LABELS = (
     "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_PARTITION", "SLURM_JOB_QOS", "TORCHELASTIC_RUN_ID",
     "WANDB_PROJECT", "WANDB_RUN_ID", "WORLD_SIZE",
 )  # fmt: skip
-# What books call some of these: a label is told once, as the books have it.
-BOOKED = {
-    "slurm_array_job_id": "array_job",
-    "slurm_array_task_id": "array_task",
-    "slurm_job_partition": "partition",
-    "slurm_job_qos": "qos",
-}
 NAMES = ("POD_NAME", "POD_NAMESPACE", "SLURM_JOB_ACCOUNT", "SLURM_JOB_NAME")
 _JOB_ID = re.compile(r"[0-9A-Za-z_.@:\[\]-]{1,100}")
 _PRESENCE_ONLY = frozenset((NOTEBOOK,))

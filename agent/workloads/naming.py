@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Dict, Iterable, List, Mapping, Optional, Sequence
 
 from agent.reading import Holdings, Job
+from agent.wire import BOOKED_LABELS
 from agent.workloads import environment
 from agent.workloads.cgroup import CONTAINER, Owner, alias
 from agent.workloads.poller import Answer
@@ -174,9 +175,7 @@ def with_hints(job: Job, hints: Hints) -> Job:
     # a job of several nodes must be called the same by all of them, and a server may run on one
     kind = None if is_settled or (job.scheduler == "slurm" and hints.kind == "service") else hints.kind
     user = job.user or (hints.user if job.scheduler in OF_A_NODE else "")  # in a pod everybody is root
-    missing = {
-        name: value for name, value in hints.labels.items() if name not in job.labels and environment.BOOKED.get(name) not in job.labels
-    }
+    missing = {name: value for name, value in hints.labels.items() if name not in job.labels and BOOKED_LABELS.get(name) not in job.labels}
     if kind is None and user == job.user and not missing:
         return job
     return replace(job, kind=kind or job.kind, user=user, labels={**job.labels, **missing})

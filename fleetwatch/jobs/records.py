@@ -16,6 +16,8 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Any, Protocol
 
+from agent.wire import BOOKED_LABELS
+
 # An agent asks its scheduler now and then: this long after a job's end it may still have called it running.
 OUTCOME_LAG_MS = 10 * 60_000
 # The grace of a scheduler: what a node says later than this after its hold ended weighs no more than what it said then.
@@ -212,7 +214,7 @@ def _labels(trusted: Sequence[Record]) -> dict[str, Any]:
     labels: dict[str, Any] = {}
     for record in sorted(trusted, key=lambda record: (record.voice.is_cluster, record.weight)):
         labels |= record.facts.labels
-    return labels
+    return {name: value for name, value in labels.items() if BOOKED_LABELS.get(name) not in labels}
 
 
 def _restarts(outcomes: Sequence[Record]) -> int:

@@ -48,6 +48,14 @@ def test_a_contradiction_is_shown(fact):
     assert [(one.record.node_id, one.fact, one.value) for one in told] == [(2, fact, "other")]
 
 
+def test_a_label_exists_once_as_the_books_have_it():
+    claim = record(voice=Voice.CLAIM, labels={"slurm_job_partition": "cpu", "slurm_job_qos": "high", "wandb_project": "vision"})
+    accounting = record(2, node=None, voice=Voice.IMPORT, held=None, labels={"partition": "gpu", "nodes": "1"})
+
+    assert believed([claim]).labels == claim.facts.labels
+    assert believed([claim, accounting]).labels == {"partition": "gpu", "nodes": "1", "slurm_job_qos": "high", "wandb_project": "vision"}
+
+
 def test_who_names_nobody_contradicts_nothing_and_is_no_reason_to_look_elsewhere():
     silent = record(account="", labels={})
     other = record(2, node=2, held=1, account="shadow", labels={"project": "shadow"})
