@@ -129,9 +129,9 @@ def steal(fleet: Fleet, token: str, over: threading.Event) -> None:
 
 
 def kill(stack: Living, over: threading.Event) -> Counter[str]:
-    """Processes of the hub die by kill -9, one each few seconds, until it is over; how often each did."""
+    """Processes of the hub die by kill -9, one each quarter to half a minute, until it is over; how often each did."""
     draw, killed = random.Random(11), Counter[str]()
-    while not over.wait(draw.uniform(6.0, 12.0)):
+    while not over.wait(draw.uniform(15.0, 30.0)):
         victim = draw.choice(VICTIMS)
         with contextlib.suppress(AssertionError, ProcessLookupError, IndexError):
             stack.kill(victim)
