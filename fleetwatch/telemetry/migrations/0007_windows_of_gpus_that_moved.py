@@ -1,12 +1,11 @@
-"""Windows of GPUs that moved are their former nodes' again, and all that is kept of these nodes is judged anew.
+"""Windows of GPUs that moved are their former nodes' again, and all that is kept is judged anew.
 
-What was sealed or drawn after a move had the id of the GPU's row with its new node, so no capacity of
-the old one claimed it and its time stood as unobserved.
+What was sealed or drawn after a move had the id of the GPU's row with its new node, so no capacity of the old one
+claimed it and its time stood as unobserved. The other nodes' hours are judged anew for the ends of their jobs (jobs 0005).
 """
 
 import json
 from collections import defaultdict
-from datetime import UTC, timedelta
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,19 @@ from django.db import migrations
 
 from fleetwatch.telemetry import codec
 
-HOUR = timedelta(hours=1)
+# One mark: a clock hour of a node of which windows are kept. Again: safe, an hour that is marked twice is judged once.
+JUDGE_AGAIN = """
+INSERT INTO telemetry_touchedhour (node_id, hour)
+SELECT node_id, generate_series(date_trunc('hour', min(first), 'UTC'), max(last) - interval '1 millisecond', interval '1 hour')
+FROM (
+    SELECT node_id, start AS first, "end" AS last FROM telemetry_chunk
+    UNION ALL
+    SELECT node_id, to_timestamp(start_ms / 1000.0), to_timestamp(end_ms / 1000.0)
+    FROM telemetry_batch
+    WHERE start_ms IS NOT NULL
+) AS kept
+GROUP BY node_id
+"""
 
 STRAYED = """
 SELECT own.node_id, other.id, own.id
@@ -32,7 +43,7 @@ def give_back(apps: Any, schema_editor: Any) -> None:
         for node_id, own_id_of in own_ids.items():
             _mend_chunks(cursor, node_id, own_id_of)
             _mend_matrices(cursor, node_id, own_id_of)
-            _judge_again(cursor, node_id)
+        cursor.execute(JUDGE_AGAIN)
 
 
 def _mend_chunks(cursor: Any, node_id: int, own_id_of: dict[int, int]) -> None:
@@ -57,23 +68,6 @@ def _mend_matrices(cursor: Any, node_id: int, own_id_of: dict[int, int]) -> None
         # a day on which both ids stand keeps them: one row of cells has one GPU
         if own != named and len(set(own)) == len(own):
             cursor.execute("UPDATE telemetry_daymatrix SET gpu_ids = %s WHERE id = %s", [json.dumps(own), matrix_id])
-
-
-def _judge_again(cursor: Any, node_id: int) -> None:
-    cursor.execute(
-        "SELECT min(first), max(last) FROM ("
-        ' SELECT min(start) AS first, max("end") AS last FROM telemetry_chunk WHERE node_id = %s'
-        " UNION ALL SELECT to_timestamp(min(start_ms) / 1000), to_timestamp(max(end_ms) / 1000) FROM telemetry_batch WHERE node_id = %s"
-        ") AS kept",
-        [node_id, node_id],
-    )
-    first, last = cursor.fetchone()
-    if first is None:
-        return
-    hour = first.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-    while hour < last:
-        cursor.execute("INSERT INTO telemetry_touchedhour (node_id, hour) VALUES (%s, %s)", [node_id, hour])
-        hour += HOUR
 
 
 class Migration(migrations.Migration):
