@@ -24,16 +24,17 @@ def uuids_of(batch: Batch) -> set[str]:
     return {gpu["uuid"] for gpu in batch.gpus} | {gpu["parent_uuid"] for gpu in batch.gpus if gpu.get("parent_uuid")}
 
 
-def of_batch(node: Node, batch: Batch) -> dict[int, GPU]:
-    """The node's row of every GPU of the batch, by position, locked and with its parent; made where it is new."""
+def of_batch(node: Node, batch: Batch) -> tuple[dict[int, GPU], int]:
+    """The node's row of every GPU of the batch, by position, locked and with its parent; how many were new and are made."""
     uuids = uuids_of(batch)
     rows = _locked(node, uuids)
-    if missing := uuids - rows.keys():
+    missing = uuids - rows.keys()
+    if missing:
         GPU.objects.bulk_create([GPU(uuid=uuid, node=node) for uuid in sorted(missing)], ignore_conflicts=True)
         rows = _locked(node, uuids)
     gpus = {position: rows[item["uuid"]] for position, item in enumerate(batch.gpus)}
     _take_parents(batch, gpus, rows)
-    return gpus
+    return gpus, len(missing)
 
 
 def with_parents(gpus: Iterable[GPU]) -> dict[int, GPU]:

@@ -17,8 +17,9 @@ from fleetwatch.lib.sql import read_statement
 COUNT = read_statement(Path(__file__).parent / "sql" / "count_intake.sql").encode()
 
 # A node of eight GPUs with tasks of seconds has some thousand jobs an hour, each with about ten labels.
-LIMITS = {"jobs": 20_000, "labels": 400_000, "teams": 500, "gpu_models": 64}
-WORDS = {"jobs": "jobs", "labels": "labels of jobs", "teams": "teams", "gpu_models": "GPU models"}
+# MIG instances have new UUIDs each time that they are made: 56 of eight GPUs.
+LIMITS = {"jobs": 20_000, "labels": 400_000, "teams": 500, "gpu_models": 64, "gpus": 2_048}
+WORDS = {"jobs": "jobs", "labels": "labels of jobs", "teams": "teams", "gpu_models": "GPU models", "gpus": "GPUs"}
 # Years of accounting come in one evening, by a token that an admin trusts with them.
 IMPORT_FACTOR = 100
 
@@ -31,6 +32,7 @@ class Brought:
     labels: int = 0
     teams: int = 0
     gpu_models: int = 0
+    gpus: int = 0
     is_import: bool = False
 
     def __add__(self, more: "Brought") -> "Brought":
@@ -39,6 +41,7 @@ class Brought:
             self.labels + more.labels,
             self.teams + more.teams,
             self.gpu_models + more.gpu_models,
+            self.gpus + more.gpus,
             self.is_import or more.is_import,
         )
 
@@ -73,4 +76,4 @@ def count(brought: Mapping[int, Brought], received_at: datetime) -> None:
 
 
 def _field(what: str) -> str:
-    return "gpus" if what == "gpu_models" else "jobs"
+    return "gpus" if what in ("gpu_models", "gpus") else "jobs"

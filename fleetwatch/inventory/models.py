@@ -39,6 +39,7 @@ class Intake(models.Model):
     labels = models.BigIntegerField()
     teams = models.BigIntegerField()
     gpu_models = models.BigIntegerField()
+    gpus = models.BigIntegerField(default=0)
 
 
 class GPU(models.Model):

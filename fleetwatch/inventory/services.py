@@ -101,15 +101,15 @@ def register_batch(node: Node, batch: Batch, *, offset_ms: int, received_at: dat
     order = [batch.boot_start_ms, batch.sequence]
     settle({node.pk})
     node.windows_ms = None
-    gpus = gpu_rows.of_batch(node, batch)
+    gpus, new_gpus = gpu_rows.of_batch(node, batch)
     family = gpu_rows.with_parents(gpus.values())
     windows = _windows_of(gpus, windows_by_gpu(batch, offset_ms=offset_ms, since_ms=since_ms))
     hold_new([gpu for gpu in family.values() if gpu.pk in windows and gpu.first_ms is None])
     lives = moves.lives({gpu.uuid for gpu in family.values()}, family.values())
     node_was_ms = node.last_ms
     capacity_before = _capacities(lives.values())
-    made = gpu_rows.take_facts(batch, gpus, order=order)
-    intake.count({node.pk: Brought(gpu_models=made)} if made else {}, received_at)
+    brought = Brought(gpu_models=gpu_rows.take_facts(batch, gpus, order=order), gpus=new_gpus)
+    intake.count({node.pk: brought} if brought != Brought() else {}, received_at)
     refused = _place(family, lives, windows, order=order, named={gpu.pk for gpu in gpus.values()}, received_ms=to_ms(received_at))
     _update_node(node, batch, order=order, offset_ms=offset_ms, received_at=received_at)
     changes = _changes(capacity_before, _capacities(lives.values()))

@@ -344,7 +344,8 @@ def rows():
         "records": list(JobRecord.objects.order_by("key", "node__name", "voice").values("key", "node__name", "voice", "as_of_ms",
                                                                                         "sequence", "facts", "held_at", "held_until_ms")),
         "changes": sorted(map(str, JobChange.objects.values_list("job__key", "node__name", "at", "voice", "facts", "refused"))),
-        "intake": list(Intake.objects.order_by("node__name").values("node__name", "hour_ms", "jobs", "labels", "teams", "gpu_models")),
+        "intake": list(Intake.objects.order_by("node__name").values("node__name", "hour_ms", "jobs", "labels", "teams", "gpu_models",
+                                                                    "gpus")),
         "allocations": list(Allocation.objects.order_by("gpu__uuid", "gpu__node__name", "job__key").values(
             "gpu__uuid", "gpu__node__name", "job__key", "source", "share", "asserted")),
         "sources": list(SourceReport.objects.order_by("node__name", "kind", "ok").values("node__name", "kind", "ok", "asserted")),

@@ -12,7 +12,7 @@ from fleetwatch.ingest import tokens
 from fleetwatch.ingest.models import AgentToken, Rights
 from fleetwatch.ingest.tokens import create_agent_token, set_rights
 from fleetwatch.inventory import intake
-from fleetwatch.inventory.models import GPUModel, Intake
+from fleetwatch.inventory.models import GPU, GPUModel, Intake
 from fleetwatch.jobs.models import Job, JobChange, JobRecord
 from fleetwatch.telemetry.models import Batch, ReceivedSequence
 from tests.ingest.factories import NOW, NOW_MS, T0, gpu, holding, job, payload, post, token
@@ -113,7 +113,7 @@ def test_a_cluster_that_no_key_can_name_is_a_clear_error(name):
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(intake, "LIMITS", {"jobs": 4, "labels": 6, "teams": 3, "gpu_models": 2})
+    monkeypatch.setattr(intake, "LIMITS", {"jobs": 4, "labels": 6, "teams": 3, "gpu_models": 2, "gpus": 5})
 
 
 def jobs(count, *, first=0, **facts):
@@ -195,8 +195,21 @@ def test_new_gpu_models_are_bounded(client):
     assert GPUModel.objects.filter(name__startswith="Made-up").count() == 2
 
 
+@pytest.mark.usefixtures("small")
+def test_new_gpus_are_bounded_and_known_ones_are_not_counted_again(client):
+    bearer = token()
+    five = [gpu(f"GPU-{number}") for number in range(5)]
+    assert [post(client, minute(number, gpus=five), bearer=bearer).status_code for number in range(3)] == [200] * 3
+
+    answer = post(client, minute(3, gpus=[*five, gpu("GPU-6")]), bearer=bearer)
+
+    assert (answer.status_code, answer["Retry-After"]) == (429, "3600")
+    assert answer.json()["error"] == "more than 5 new GPUs in one hour from this node: come again later"
+    assert GPU.objects.count() == 5
+
+
 def test_an_import_may_bring_more(client, monkeypatch):
-    monkeypatch.setattr(intake, "LIMITS", {"jobs": 1, "labels": 1, "teams": 1, "gpu_models": 1})
+    monkeypatch.setattr(intake, "LIMITS", {"jobs": 1, "labels": 1, "teams": 1, "gpu_models": 1, "gpus": 9})
     monkeypatch.setattr(intake, "IMPORT_FACTOR", 3)
     bearer = create_agent_token("n1", NOW, Rights(may_import=True))
     ended = accounting()
@@ -208,7 +221,7 @@ def test_an_import_may_bring_more(client, monkeypatch):
 
 def test_of_a_group_only_who_brings_too_much_is_refused(monkeypatch):
     client, bearers = DoorClient(), {node: token(node) for node in ("n1", "n2")}
-    monkeypatch.setattr(intake, "LIMITS", {"jobs": 1, "labels": 9, "teams": 9, "gpu_models": 9})
+    monkeypatch.setattr(intake, "LIMITS", {"jobs": 1, "labels": 9, "teams": 9, "gpu_models": 9, "gpus": 9})
     for number in range(2):
         for node, bearer in bearers.items():
             post(client, minute(number, node=node, gpus=[gpu(f"GPU-{node}")]), bearer=bearer)
