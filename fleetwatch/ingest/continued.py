@@ -18,6 +18,7 @@ from fleetwatch.ingest.services import STATEMENT_MS, is_out_of_time, store_repor
 from fleetwatch.ingest.steady import Facts, Memory
 from fleetwatch.inventory import steady as inventory
 from fleetwatch.inventory.intake import TooMuchNewError
+from fleetwatch.inventory.stays import GAP_MS, spans_of
 from fleetwatch.inventory.steady import Continued, Lived, UnsteadyError
 from fleetwatch.jobs.report import Report
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
@@ -92,7 +93,8 @@ class Arrived(NamedTuple):
 def arrived(known: Known, batch: Batch, packed: bytes, received: Moment, *, is_use_due: bool) -> Arrived | None:
     """The batch as a group takes it; None when it does more than continue.
 
-    That is: events, a wrong clock, hours that are final, windows from before a GPU's first, a GPU without a last window.
+    That is: events, a wrong clock, hours that are final, windows from before a GPU's first, a hole of ten minutes,
+    a GPU without a last window.
     """
     if batch.events:
         return None
@@ -102,6 +104,8 @@ def arrived(known: Known, batch: Batch, packed: bytes, received: Moment, *, is_u
     newest_ms = end_ms
     if host:
         newest_ms, oldest_ms = max(end_ms, max(host) + batch.window_s * 1000), min(start_ms, *host)
+    if last_ms - start_ms >= GAP_MS and len(spans_of(starts, batch.window_s * 1000)) > 1:
+        return None
     if is_out_of_time(newest_ms, oldest_ms, received.ms) or oldest_ms < received.final_ms or start_ms < known.since_ms:
         return None
     if not known.living.issubset([place for place, start in zip(batch.windows["gpu"], starts, strict=True) if start == last_ms]):

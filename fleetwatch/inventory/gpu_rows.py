@@ -77,11 +77,16 @@ def _locked(node: Node, uuids: set[str]) -> dict[str, GPU]:
 
 
 def _take_parents(batch: Batch, gpus: dict[int, GPU], rows: dict[str, GPU]) -> None:
+    if not any(item.get("parent_uuid") for item in batch.gpus):
+        return
     moved = []
+    wholes = set(GPU.objects.filter(parent__in=[gpu.pk for gpu in gpus.values()]).values_list("parent_id", flat=True))
     for position, item in enumerate(batch.gpus):
         gpu = gpus[position]
         parent = rows.get(item.get("parent_uuid") or "")
-        if parent is not None and parent.pk not in (gpu.pk, gpu.parent_id):
+        # an instance has no instances: GPUs that name each other would be capacity of nobody
+        if parent is not None and parent.pk not in (gpu.pk, gpu.parent_id) and parent.parent_id is None and gpu.pk not in wholes:
+            wholes.add(parent.pk)
             gpu.parent = parent
             moved.append(gpu)
     if moved:

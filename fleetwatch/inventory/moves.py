@@ -20,7 +20,7 @@ from fleetwatch.inventory.stays import Reported
 from fleetwatch.lib.spans import Span
 
 # One row per stay that became longer or shorter. Again: safe, it says where they end.
-LENGTHEN_STAYS = """
+SET_ENDS = """
 UPDATE inventory_stay AS stay
 SET last_ms = given.last_ms
 FROM unnest(%(gpus)s::bigint[], %(firsts)s::bigint[], %(lasts)s::bigint[], %(believed)s::boolean[])
@@ -113,8 +113,25 @@ def why_refused(life: Life, gpu: GPU) -> str:
     )
 
 
+def give(life: Life, gpu: GPU) -> bool:
+    """Whether the GPU is with the row's node now, since its first disputed window: an admin says so. `life` is brought up to date.
+
+    What other nodes observed from then on is disputed, and the GPU is this node's until it falls silent.
+    """
+    disputed = life.disputed.get(gpu.pk)
+    if not disputed:
+        return False
+    since_ms = disputed[0][0]
+    for row_id in life.rows.keys() - {gpu.pk}:
+        spans = life.believed.get(row_id, [])
+        later = [(max(start, since_ms), end) for start, end in spans if end > since_ms]
+        life.believed[row_id] = [(start, min(end, since_ms)) for start, end in spans if start < since_ms]
+        life.disputed[row_id] = stays.joined([*life.disputed.get(row_id, []), *later])
+    return take_over(life, gpu)
+
+
 def take_over(life: Life, gpu: GPU) -> bool:
-    """Whether a node's disputed windows of the GPU count now: `life` is brought up to date, as for an admin who says that it moved."""
+    """Whether a node's disputed windows of the GPU count now: `life` is brought up to date."""
     before = life.reported_by(gpu.pk)
     after = before.take([], may_move=True)
     life.believed[gpu.pk], life.disputed[gpu.pk] = after.own, after.disputed
@@ -123,11 +140,14 @@ def take_over(life: Life, gpu: GPU) -> bool:
 
 def settle_rows(life: Life) -> list[GPU]:
     """The rows whose first and last window, or retirement, changed with the stays; not saved yet."""
-    return [gpu for row_id, gpu in life.rows.items() if life.believed.get(row_id) and _settle_row(gpu, life.reported_by(row_id))]
+    return [gpu for row_id, gpu in life.rows.items() if _settle_row(gpu, life.reported_by(row_id))]
 
 
 def _settle_row(gpu: GPU, reported: Reported) -> bool:
     was = (gpu.first_ms, gpu.last_ms, gpu.retired_ms)
+    if not reported.own:
+        gpu.first_ms = gpu.last_ms = None
+        return was[0] is not None
     gpu.first_ms, gpu.last_ms = reported.own[0][0], reported.own[-1][1]
     if reported.is_elsewhere:
         gpu.retired_ms = gpu.last_ms
@@ -139,6 +159,7 @@ def _settle_row(gpu: GPU, reported: Reported) -> bool:
 def write_stays(before: Mapping[int, Reported], after: Mapping[int, Reported], rows: Mapping[int, GPU]) -> None:
     """Stores what became of the stays of the rows, by row id."""
     gone: list[Q] = []
+    shorter: list[tuple[int, int, int, bool]] = []
     longer: list[tuple[int, int, int, bool]] = []
     new: list[Stay] = []
     for row_id, reported in after.items():
@@ -152,17 +173,19 @@ def write_stays(before: Mapping[int, Reported], after: Mapping[int, Reported], r
                 if first_ms not in stored:
                     new.append(Stay(gpu_id=row_id, uuid=rows[row_id].uuid, first_ms=first_ms, last_ms=last_ms, is_believed=is_believed))
                 elif stored[first_ms] != last_ms:
-                    longer.append((row_id, first_ms, last_ms, is_believed))
+                    changed = longer if last_ms > stored[first_ms] else shorter
+                    changed.append((row_id, first_ms, last_ms, is_believed))
     # in this order: a stay that was cut makes room before another takes it
     if gone:
         Stay.objects.filter(reduce(or_, gone)).delete()
-    _lengthen(longer)
+    _set_ends(shorter)
+    _set_ends(longer)
     Stay.objects.bulk_create(new)
 
 
-def _lengthen(ends: Sequence[tuple[int, int, int, bool]]) -> None:
+def _set_ends(ends: Sequence[tuple[int, int, int, bool]]) -> None:
     if not ends:
         return
     gpus, firsts, lasts, believed = zip(*ends, strict=True)
     with connection.cursor() as cursor:
-        cursor.execute(LENGTHEN_STAYS, {"gpus": list(gpus), "firsts": list(firsts), "lasts": list(lasts), "believed": list(believed)})
+        cursor.execute(SET_ENDS, {"gpus": list(gpus), "firsts": list(firsts), "lasts": list(lasts), "believed": list(believed)})

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
@@ -71,17 +71,38 @@ def known_to_nodes(rows: QuerySet[GPU]) -> QuerySet[GPU]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a GPU was from when to when; `is_believed` False: that node says so, but another one observed the GPU."""
+    """Where a GPU was from when to when; `is_believed` False: that node says so, but another one observed the GPU.
+
+    `is_here`: it is there still, as far as anybody knows.
+    """
 
     node: str
     first_ms: int
     last_ms: int
     is_believed: bool
     gpu_id: int
+    is_here: bool = False
 
 
 def life(uuid: str) -> list[Place]:
-    """Where the GPU was when, in order of time."""
+    """Where the GPU was when, in order of time: at a node until it was at another, also where nobody saw it meanwhile."""
+    places = _stays(uuid)
+    disputed = [place for place in places if not place.is_believed]
+    believed: list[Place] = []
+    for place in places:
+        if not place.is_believed:
+            continue
+        if believed and believed[-1].gpu_id == place.gpu_id:
+            believed[-1] = replace(place, first_ms=believed[-1].first_ms)
+        else:
+            believed.append(place)
+    if believed:
+        is_here = not GPU.objects.filter(pk=believed[-1].gpu_id, retired_ms__isnull=False).exists()
+        believed[-1] = replace(believed[-1], is_here=is_here)
+    return sorted([*believed, *disputed], key=lambda place: (place.first_ms, place.gpu_id))
+
+
+def _stays(uuid: str) -> list[Place]:
     stays = Stay.objects.filter(uuid=uuid).select_related("gpu__node").order_by("first_ms", "pk")
     return [Place(stay.gpu.node.name, stay.first_ms, _newest_ms(stay), stay.is_believed, stay.gpu_id) for stay in stays]
 

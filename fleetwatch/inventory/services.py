@@ -155,6 +155,10 @@ def _place(
         after[row_id] = moves.place(life, gpu, spans, received_ms=received_ms)
         if difference(spans, after[row_id].own):
             refused[row_id] = moves.why_refused(life, gpu)
+    for row_id in windows:
+        parent_id = family[row_id].parent_id
+        if parent_id in refused:
+            refused.setdefault(row_id, f"it is a part of {family[parent_id].uuid}: {refused[parent_id]}")
     moves.write_stays(before, after, family)
     rows = {gpu.pk: gpu for row_id in windows for gpu in moves.settle_rows(lives[family[row_id].uuid])}
     for row_id in named:
@@ -219,10 +223,11 @@ def _believe(uuid: str, row_id: int, *, received_ms: int | None) -> dict[int, li
         return {}
     forget(GPU.objects.filter(uuid=uuid).values_list("node_id", flat=True))
     life = moves.lives([uuid])[uuid]  # once more: now the nodes are locked
-    capacity_before, before = _capacities([life]), life.reported_by(row_id)
-    if not (_may_take_over(life, received_ms) and moves.take_over(life, life.rows[row_id])):
+    capacity_before, before = _capacities([life]), {row: life.reported_by(row) for row in life.rows}
+    take = moves.give if received_ms is None else moves.take_over
+    if not (_may_take_over(life, received_ms) and take(life, life.rows[row_id])):
         return {}
-    moves.write_stays({row_id: before}, {row_id: life.reported_by(row_id)}, life.rows)
+    moves.write_stays(before, {row: life.reported_by(row) for row in life.rows}, life.rows)
     _write_rows(moves.settle_rows(life))
     return _changes(capacity_before, _capacities([life]))
 

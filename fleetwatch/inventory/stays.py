@@ -12,6 +12,8 @@ from fleetwatch.lib.spans import Span, difference, union
 
 # Without a window for so long a stay has ended; so long a former node must be silent before a move is believed.
 GAP_MS = 10 * 60_000
+# Of one GPU with one node: who reports a window each ten minutes makes no more rows than this, and slows nobody down.
+MAX_STAYS = 100
 # A right clock is trusted this far: windows that end later than this after receipt move nothing (telemetry.services corrects beyond it).
 AHEAD_MS = 2_000
 
@@ -60,10 +62,20 @@ def spans_of(starts: Sequence[int], length_ms: int) -> list[Span]:
 
 
 def joined(spans: Iterable[Span]) -> list[Span]:
-    """The spans as stays: what lies less than GAP_MS apart is one."""
+    """The spans as stays: what lies less than GAP_MS apart is one; of more than MAX_STAYS those that lie nearest become one."""
+    every = union(spans)
+    gap_ms = GAP_MS
+    stays = _bridged(every, gap_ms)
+    while len(stays) > MAX_STAYS:
+        gap_ms *= 2
+        stays = _bridged(stays, gap_ms)
+    return stays
+
+
+def _bridged(spans: Sequence[Span], gap_ms: int) -> list[Span]:
     stays: list[Span] = []
-    for start, end in union(spans):
-        if stays and start - stays[-1][1] < GAP_MS:
+    for start, end in spans:
+        if stays and start - stays[-1][1] < gap_ms:
             stays[-1] = (stays[-1][0], end)
         else:
             stays.append((start, end))

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from fleetwatch.ledger.facts import Floats, Ints, Mask
 
+MAX_BYTE = 127  # columns whose places are bytes: adding these costs next to nothing
 NOTHING = 1e-9  # of a share: what floating point leaves of 1 - 0.25 - 0.25 - 0.5
 
 
@@ -18,13 +19,14 @@ def largest_remainder(total: Ints, weights: Floats) -> Ints:
     exact = weights.T * total  # a column at a time: a few long rows are faster than many short ones
     whole = np.floor(exact)
     parts: Ints = whole.astype(np.int64)
-    left = (total - parts.sum(axis=0)).astype(np.int8)
+    places = np.int8 if len(parts) <= MAX_BYTE else np.int32
+    left = (total - parts.sum(axis=0)).astype(places)
     # equal shares stay equal: no tie is decided by the last bit
     remainder = exact
     remainder -= whole
     remainder *= 1e6
     np.rint(remainder, out=remainder)
-    place = np.zeros(parts.shape, dtype=np.int8)  # bytes: adding them costs next to nothing
+    place = np.zeros(parts.shape, dtype=places)
     for one in range(len(parts)):
         for other in range(one + 1, len(parts)):
             is_before = remainder[one] >= remainder[other]

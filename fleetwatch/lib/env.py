@@ -68,6 +68,21 @@ def words(name: str, default: list[str], *, environ: Mapping[str, str] = os.envi
     return [word.strip() for word in value.split(",") if word.strip()] if value else default
 
 
+def address(name: str, default: str, *, environ: Mapping[str, str] = os.environ) -> str:
+    """An address like https://fleetwatch.example.com, without a slash at its end; raises ConfigurationError for anything else."""
+    value = text(name, environ=environ).strip().rstrip("/") or default
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ConfigurationError(f"{name}: expected an address like https://fleetwatch.example.com, not {value[:100]!r}")
+    return value
+
+
+def host_of(url: str) -> str:
+    """The host that an address names, as the Host header does, without its port."""
+    host = urlsplit(url).hostname or ""
+    return f"[{host}]" if ":" in host else host
+
+
 def networks(name: str, *, environ: Mapping[str, str] = os.environ) -> list[IPv4Network | IPv6Network]:
     """A comma-separated list of addresses and networks (10.0.0.7, 10.0.0.0/8, fd00::/8); raises ConfigurationError."""
     try:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from fleetwatch.lib.env import integer
 from fleetwatch.stack import postgres, redis
 from fleetwatch.stack.processes import Spec
 
@@ -83,13 +84,13 @@ def broker(socket: Path) -> Spec:
 def web(env: Mapping[str, str], listen: Listen) -> Spec:
     """The web server (fleetwatch/front)."""
     command = (sys.executable, "-m", "fleetwatch.front", "--host", listen.host, "--port", str(listen.port),
-               "--workers", env.get("FLEETWATCH_WEB_WORKERS", "1"))  # fmt: skip
+               "--workers", str(integer("FLEETWATCH_WEB_WORKERS", 1, low=1, high=64, environ=env)))  # fmt: skip
     return Spec("web", command, {"FLEETWATCH_DB_STATEMENT_S": STATEMENT_S, **env}, folder=ROOT)
 
 
 def worker(env: Mapping[str, str]) -> Spec:
     """The Celery worker; what it does not finish in time is done by the next start."""
-    processes = env.get("FLEETWATCH_WORKERS", "2")
+    processes = str(integer("FLEETWATCH_WORKERS", 2, low=1, high=64, environ=env))
     command = (sys.executable, "-m", "celery", "-A", "fleetwatch", "--quiet", "worker", "--concurrency", processes, "--loglevel", "warning",
                "--without-gossip", "--without-mingle")  # fmt: skip
     return Spec("worker", command, {**env, "FLEETWATCH_DB_POOL": "2"}, folder=ROOT)

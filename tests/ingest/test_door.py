@@ -10,7 +10,7 @@ from fleetwatch.ingest import door
 from fleetwatch.ingest.models import AgentToken
 from fleetwatch.ingest.services import retire_silent_gpus
 from fleetwatch.ingest.tokens import revoke_agent_token
-from fleetwatch.inventory.models import GPU, Intake, Node
+from fleetwatch.inventory.models import GPU, Intake, Node, Stay
 from fleetwatch.inventory.services import retire
 from fleetwatch.inventory.steady import settle
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job, JobChange, JobRecord, SourceReport
@@ -380,3 +380,15 @@ def test_both_ways_leave_the_same_rows_and_give_the_same_answers(seed, client):
     assert told[0] == told[1]
     assert left[0] == left[1]
     assert sum(each.short for each in doors) >= 5
+
+
+def test_a_batch_with_a_hole_of_ten_minutes_begins_a_new_stay_the_long_way(client):
+    bearer = token()
+    post(client, step(0), bearer=bearer)
+    holed = step(1)
+    holed["windows"]["start_ms"][3:] = [start + 600_000 for start in holed["windows"]["start_ms"][3:]]
+
+    post(client, holed, bearer=bearer)
+
+    assert (client.long, client.short) == (2, 0)
+    assert [stay.first_ms for stay in Stay.objects.order_by("first_ms")] == [BEGIN, BEGIN + 690_000]

@@ -22,7 +22,9 @@ def register(*, node="n1", at=NOW, **keys):
 
 
 def stays(uuid="GPU-1"):
-    return [(place.node, place.first_ms, place.last_ms, place.is_believed) for place in selectors.life(uuid)]
+    return list(
+        Stay.objects.filter(uuid=uuid).order_by("first_ms", "pk").values_list("gpu__node__name", "first_ms", "last_ms", "is_believed")
+    )
 
 
 def where(uuid="GPU-1"):
@@ -203,3 +205,59 @@ def test_a_batch_written_twice_changes_nothing():
     register(node="n1", start_ms=T0)
 
     assert stays() == before
+
+
+def test_an_admin_gives_a_gpu_back_though_the_other_node_goes_on_in_step():
+    register(node="victim", start_ms=NOW_MS - 30 * MINUTE)
+    register(node="thief", start_ms=NOW_MS - 15 * MINUTE, count=60)
+    register(node="victim", sequence=2, start_ms=NOW_MS - 14 * MINUTE, count=60)
+
+    believe(GPU.objects.get(node__name="victim"))
+    register(node="thief", sequence=2, start_ms=NOW_MS - 5 * MINUTE, count=24)
+    register(node="victim", sequence=3, start_ms=NOW_MS - 4 * MINUTE, count=24)
+
+    since = NOW_MS - 14 * MINUTE
+    assert where() == "victim"
+    assert [stay[:3] for stay in stays() if stay[3]] == [
+        ("victim", NOW_MS - 30 * MINUTE, NOW_MS - 30 * MINUTE + 30_000),
+        ("thief", NOW_MS - 15 * MINUTE, since),
+        ("victim", since, NOW_MS),
+    ]
+    assert GPU.objects.get(node__name="thief").retired_ms == since
+
+
+def test_an_admin_takes_all_that_a_thief_has_of_a_gpu():
+    register(node="thief", start_ms=NOW_MS - 10 * MINUTE)
+    register(node="victim", start_ms=NOW_MS - 10 * MINUTE)
+
+    believe(GPU.objects.get(node__name="victim"))
+
+    thief = GPU.objects.get(node__name="thief")
+    assert (where(), thief.first_ms, thief.last_ms) == ("victim", None, None)
+    assert [stay[0] for stay in stays() if stay[3]] == ["victim"]
+
+
+def test_gpus_that_name_each_other_as_parent_are_no_instances_of_each_other():
+    register(gpus=[gpu("GPU-1", parent_uuid="GPU-2"), gpu("GPU-2", parent_uuid="GPU-1")])
+
+    assert GPU.objects.filter(parent=None).count() == 1
+    assert list(GPU.objects.filter(parent__parent__isnull=False)) == []
+
+
+def test_an_instance_whose_whole_gpu_another_node_reports_is_refused_with_it():
+    register(node="n1", start_ms=NOW_MS - MINUTE)
+
+    refused = register(node="n2", gpus=[gpu("MIG-1", parent_uuid="GPU-1", mig_profile="3g.40gb")], start_ms=NOW_MS - MINUTE).refused
+
+    assert refused[0].startswith("it is a part of GPU-1: node n1 reports this GPU too")
+
+
+def test_a_flood_of_claims_makes_no_more_stays_than_a_life_has():
+    register(node="victim", start_ms=NOW_MS - MINUTE)
+    day = 24 * 60 * MINUTE
+    for number in range(1, 9):
+        starts = [NOW_MS - number * day + step * 11 * MINUTE for step in range(32)]
+        windows = {"gpu": [0] * 32, "start_ms": starts, "observed_ms": [10_000] * 32}
+        register(node="thief", sequence=number, windows=windows)
+
+    assert Stay.objects.count() <= 102

@@ -138,3 +138,13 @@ def test_parts_are_whole_close_to_their_weight_and_sum_to_the_total(cells):
 
 def test_of_equal_remainders_the_first_is_rounded_up():
     assert largest_remainder(np.array([W]), np.array([[1 / 3, 1 / 3, 1 / 3]])).tolist() == [[3_334, 3_333, 3_333]]
+
+
+@pytest.mark.parametrize("holders", [3, 127, 128, 400])
+def test_more_holders_than_a_byte_counts_share_without_losing_or_making_time(holders):
+    weights = np.full((2, holders), 1 / holders)
+
+    parts = largest_remainder(np.array([60_000, 7]), weights)
+
+    assert parts.sum(axis=1).tolist() == [60_000, 7]
+    assert parts.min() >= 0

@@ -66,3 +66,17 @@ def test_a_damaged_runtime_file_says_what_to_do(tmp_path):
 def test_the_data_folder_is_the_one_named():
     assert env.data_dir({"FLEETWATCH_DATA": "/srv/fw"}) == Path("/srv/fw")
     assert env.data_dir({"XDG_DATA_HOME": "/x"}) == (Path("/var/lib/fleetwatch/default") if os.geteuid() == 0 else Path("/x/fleetwatch"))
+
+
+@pytest.mark.parametrize("value", ["nourl", "ftp://hub", "https://", "https://hub?x=1", "//hub"])
+def test_an_address_that_is_none_is_named(value):
+    with pytest.raises(env.ConfigurationError, match="PUBLIC: expected an address like https://fleetwatch.example.com"):
+        env.address("PUBLIC", "http://127.0.0.1", environ={"PUBLIC": value})
+
+
+def test_an_address_has_no_slash_at_its_end_and_names_a_host():
+    address = env.address("PUBLIC", "http://127.0.0.1", environ={"PUBLIC": "https://hub.example.com:8443/"})
+
+    assert (address, env.host_of(address)) == ("https://hub.example.com:8443", "hub.example.com")
+    assert env.host_of("http://[fd00::7]:8000") == "[fd00::7]"
+    assert env.address("PUBLIC", "http://127.0.0.1", environ={}) == "http://127.0.0.1"

@@ -130,8 +130,18 @@ def count(number: int) -> str:
 @register.filter
 def did(counts: Mapping[str, Any]) -> str:
     """What a run did, without what it did not: "batches 464, windows 1,415,696"; "nothing to do"."""
-    done = [f"{name.replace('_', ' ')} {f'{value:,}' if isinstance(value, int) else value}" for name, value in counts.items() if value]
+    done = [f"{name.replace('_', ' ')} {_amount(value)}" for name, value in counts.items() if _amount(value)]
     return ", ".join(done) or "nothing to do"
+
+
+def _amount(value: Any) -> str:
+    """A count, or what a part of the run did; "" for nothing."""
+    if isinstance(value, Mapping):
+        parts = [f"{name.replace('_', ' ')} {_amount(part)}" for name, part in value.items() if _amount(part)]
+        return f"({', '.join(parts)})" if parts else ""
+    if isinstance(value, int):
+        return f"{value:,}" if value else ""
+    return str(value or "")
 
 
 @register.filter
