@@ -195,9 +195,9 @@ def _outcomes(heard: Sequence[Record], owner: Record | None) -> list[Record]:
 
 
 def _agrees(record: Record, owner: Record) -> bool:
-    """Whether it names no other user and account than the owner's word."""
-    pairs = ((record.facts.user, owner.facts.user), (record.facts.account, owner.facts.account))
-    return record.node_id == owner.node_id or all(value in ("", other) for value, other in pairs)
+    """Whether it names the owner's user, where the owner's word has one, and no other account."""
+    is_same_user = record.facts.user == owner.facts.user
+    return record.node_id == owner.node_id or (is_same_user and record.facts.account in ("", owner.facts.account))
 
 
 def _is_outlived(record: Record, others: Iterable[Record]) -> bool:

@@ -197,3 +197,11 @@ def test_whose_a_job_is_no_later_holder_changes(records):
     before, after = believed(records), believed([*records, thief])
 
     assert (after.user, after.account, after.kind, after.labels) == (before.user, before.account, before.kind, before.labels)
+
+
+def test_a_holder_who_names_no_user_says_nothing_of_how_another_users_job_goes():
+    nameless = record(2, node=2, held=1, as_of=9000, until=9000, user="", account="", name="pwned", state="CANCELLED", restarts=7)
+
+    facts = believed([record(), nameless])
+
+    assert (facts.name, facts.state, facts.restarts) == (ANN.name, ANN.state, ANN.restarts)
