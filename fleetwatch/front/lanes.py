@@ -15,7 +15,10 @@ class BusyError(Exception):
 
 
 class Lane:
-    """`threads` threads. At most `waiting` calls wait for one; senders take turns, so that who asks often delays nobody else."""
+    """`threads` threads. At most `waiting` calls wait for one; senders take turns, so that who asks often delays nobody else.
+
+    Where all places are taken, the newest call of the sender that has most gives way to a sender that has fewer.
+    """
 
     def __init__(self, name: str, *, threads: int, waiting: int) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
@@ -28,7 +31,7 @@ class Lane:
     async def run(self, sender: Hashable, call: Callable[[], Result]) -> Result:
         """What the call gives, called in one of the threads. Raises BusyError, and what the call raises."""
         if self._waiting >= self._limit:
-            raise BusyError
+            self._make_room(sender)
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._open.add(future)
         self._queues.setdefault(sender, deque()).append((future, call))
@@ -55,6 +58,16 @@ class Lane:
             if not future.done():
                 self._idle -= 1
                 self._pool.submit(self._work, asyncio.get_running_loop(), future, call)
+
+    def _make_room(self, sender: Hashable) -> None:
+        """Takes a place from who has most. Raises BusyError where the sender would then have more than that one."""
+        most = max(self._queues.values(), key=len)
+        if len(most) <= len(self._queues.get(sender, ())) + 1:
+            raise BusyError
+        future, _ = most.pop()
+        self._waiting -= 1
+        if not future.done():
+            future.set_exception(BusyError())
 
     def _next(self) -> Work:
         """The oldest call of the sender whose turn it is; the sender then is the last in turn."""

@@ -80,6 +80,32 @@ def test_who_comes_when_as_many_wait_as_may_is_told():
     assert calls.order == ["first", "second"]
 
 
+def test_where_all_places_are_taken_who_has_most_gives_way_to_who_has_fewer():
+    calls = Calls()
+
+    async def story():
+        lane = Lane("test", threads=1, waiting=4)
+        running = [asyncio.create_task(lane.run("greedy", calls.named("greedy 0")))]
+        await until(lambda: calls.order)
+        for sender in ("greedy 1", "greedy 2", "greedy 3", "other", "modest", "modest again"):
+            running.append(asyncio.create_task(lane.run(sender.split()[0], calls.named(sender))))
+            await asyncio.sleep(0)
+        calls.go_on.set()
+        return await asyncio.gather(*running, return_exceptions=True)
+
+    told = asyncio.run(story())
+
+    assert [each if isinstance(each, str) else type(each) for each in told] == [
+        "greedy 0",
+        "greedy 1",
+        "greedy 2",
+        BusyError,
+        "other",
+        "modest",
+        BusyError,
+    ]
+
+
 def test_who_waits_when_the_lane_fails_hears_so_and_what_had_not_begun_never_does():
     calls = Calls()
 
