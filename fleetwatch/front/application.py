@@ -70,7 +70,7 @@ class Request:
 
     @property
     def address(self) -> str:
-        """Whose address the request comes from, as trusted proxies say."""
+        """Whose address the request comes from, as trusted proxies say; of an IPv6 one its /64."""
         return str(self.scope["state"]["address"])
 
     @property

@@ -11,7 +11,7 @@ import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from fleetwatch.front.connections import Connection, Connections, Waits
-from fleetwatch.lib.addresses import client_address
+from fleetwatch.lib.addresses import client_address, holder_of
 
 MAX_HEAD_BYTES = 65_536
 HEAD_TOO_LARGE = (
@@ -31,7 +31,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        peer = self.client[0] if self.client and not self.proxies else None
+        peer = holder_of(self.client[0]) if self.client and not self.proxies else None
         self._head_bytes = 0
         self._held = Connection(self._disconnect, transport.get_write_buffer_size, peer, self.loop.time())
         if not self.register.add(self._held):
@@ -53,7 +53,7 @@ class PatientProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head_bytes = 0
         self._wait_for(None)
-        address = client_address(self.client[0] if self.client else "", self._forwarded(), proxies=self.proxies)
+        address = holder_of(client_address(self.client[0] if self.client else "", self._forwarded(), proxies=self.proxies))
         if self.proxies and not self.register.is_from(self._held, address):
             self._disconnect()
             return

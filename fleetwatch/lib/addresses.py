@@ -1,6 +1,9 @@
 """Whose address a request comes from."""
 
 from collections.abc import Sequence
+from ipaddress import IPv6Address, ip_address
+
+HOST_BITS = 64  # of an IPv6 address: whoever has one has all of them
 
 
 def client_address(peer: str, forwarded: Sequence[str], *, proxies: int) -> str:
@@ -14,3 +17,16 @@ def client_address(peer: str, forwarded: Sequence[str], *, proxies: int) -> str:
         return peer
     named = [part.strip() for value in forwarded for part in value.split(",") if part.strip()]
     return named[-proxies][:64] if len(named) >= proxies else peer
+
+
+def holder_of(address: str) -> str:
+    """What limits for an address count by: an IPv4 address, or the /64 of an IPv6 one; anything else as it is."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if not isinstance(parsed, IPv6Address):
+        return address
+    if parsed.ipv4_mapped:
+        return str(parsed.ipv4_mapped)
+    return f"{IPv6Address(int(parsed) >> HOST_BITS << HOST_BITS)}/{HOST_BITS}"

@@ -195,6 +195,15 @@ def test_behind_a_proxy_an_address_that_holds_too_many_costs_itself_only():
         assert is_closed(peers[0])
 
 
+def test_addresses_of_one_ipv6_network_are_one_holder():
+    with Server(per_address=2, proxies=1) as server, many(3, server.connect) as peers:
+        for number, peer in enumerate(peers):
+            peer.sendall(head("GET", "/healthz", x_forwarded_for=f"2001:db8::{number}"))
+            assert Answer.of(peer).status == 200
+
+        assert is_closed(peers[0])
+
+
 @pytest.mark.parametrize(("path", "size"), [("/static/large.js", LARGE), ("/agent/fleetwatch-agent.pyz", None)])
 def test_what_is_large_comes_whole_and_its_head_alone(server, path, size):
     whole = server.get(path)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwatch.lib.addresses import client_address
+from fleetwatch.lib.addresses import client_address, holder_of
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,20 @@ from fleetwatch.lib.addresses import client_address
 )
 def test_the_outermost_trusted_proxy_is_believed(forwarded, proxies, address):
     assert client_address("10.0.0.9", forwarded, proxies=proxies) == address
+
+
+@pytest.mark.parametrize(
+    ("address", "holder"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("2001:db8:0:1::1", "2001:db8:0:1::/64"),
+        ("2001:db8:0:1:ffff::2", "2001:db8:0:1::/64"),
+        ("2001:db8:0:2::1", "2001:db8:0:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("unknown", "unknown"),
+        ("", ""),
+    ],
+)
+def test_an_ipv6_address_counts_with_all_that_its_holder_has(address, holder):
+    assert holder_of(address) == holder
