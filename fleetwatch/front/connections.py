@@ -38,6 +38,17 @@ class Connection:
     address: str | None
     since: float
     waits_for: Waits | None = Waits.HEAD
+    taken_at: float = field(init=False)  # when it last was seen to take what we send, or to have taken all
+
+    def __post_init__(self) -> None:
+        self.taken_at = self.since
+
+    @property
+    def waiting_since(self) -> float | None:
+        """Since when we wait for it, be it only for its taking of an answer; None: it waits for us alone."""
+        if self.unsent():
+            return self.taken_at
+        return None if self.waits_for is None else self.since
 
     def wait_for(self, what: Waits | None, now: float) -> None:
         """From now on we wait for `what`."""
@@ -45,10 +56,11 @@ class Connection:
 
     def is_overdue(self, now: float) -> bool:
         """Whether it let us wait too long. An answer that was not taken counts, whatever came after it."""
-        if self.waits_for is None or self.waits_for is Waits.BODY:
-            return False
-        limit_s = min(LIMITS_S[self.waits_for], ANSWER_S) if self.unsent() else LIMITS_S[self.waits_for]
-        return now - self.since > limit_s
+        if not self.unsent():
+            self.taken_at = now
+        elif now - self.taken_at > ANSWER_S:
+            return True
+        return self.waits_for in LIMITS_S and now - self.since > LIMITS_S[self.waits_for]
 
 
 @dataclass(slots=True)
@@ -116,11 +128,11 @@ class Connections:
         return {connection for connection in self._all if connection.address is None}
 
     def _end_longest_wait(self, connections: set[Connection]) -> bool:
-        """Whether one of them was disconnected; never one that waits for us."""
-        waiting = [connection for connection in connections if connection.waits_for is not None]
+        """Whether one of them was disconnected; never one that only waits for us."""
+        waiting = [(since, each) for each in connections if (since := each.waiting_since) is not None]
         if not waiting:
             return False
-        self._end(min(waiting, key=lambda connection: connection.since))
+        self._end(min(waiting, key=lambda one: one[0])[1])
         return True
 
     def _end(self, connection: Connection) -> None:

@@ -8,6 +8,7 @@ import struct
 from typing import Any
 
 import structlog
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from fleetwatch.front.connections import Connection, Connections, Waits
@@ -23,16 +24,33 @@ DROP_UNSENT = struct.pack("ii", 1, 0)  # SO_LINGER for no seconds: the kernel ke
 log = structlog.get_logger(__name__)
 
 
+class PipelinedError(Exception):
+    """A request came right behind one that has no answer yet."""
+
+
+class Reading(FlowControl):
+    """Reads nothing while `is_whole`: what a peer sends beyond its request stays with the kernel until the answer."""
+
+    is_whole = False
+
+    def resume_reading(self) -> None:
+        if not self.is_whole:
+            super().resume_reading()
+
+
 class PatientProtocol(HttpToolsProtocol):
-    """One connection. Made by `protocol_of`, which names the register and how many proxies are trusted."""
+    """One connection, one request at a time. Made by `protocol_of`, which names the register and how many proxies are trusted."""
 
     register: Connections
     proxies: int
+    flow: Reading
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = Reading(transport)
         peer = holder_of(self.client[0]) if self.client and not self.proxies else None
-        self._head_bytes = 0
+        self._head_bytes = 0  # since the last byte of a body, or the last request's end
+        self._is_last = False
         self._held = Connection(self._disconnect, transport.get_write_buffer_size, peer, self.loop.time())
         if not self.register.add(self._held):
             self._disconnect()
@@ -42,13 +60,39 @@ class PatientProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_last:
+            return
         if self._held.waits_for is Waits.NEXT:
             self._wait_for(Waits.HEAD)
         self._head_bytes += len(data)
         super().data_received(data)
-        if self._held.waits_for is Waits.HEAD and self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
-            self.transport.write(HEAD_TOO_LARGE)
+        if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+                self.transport.write(HEAD_TOO_LARGE)
             self.transport.close()
+
+    def on_message_begin(self) -> None:
+        if self._is_answering:
+            raise PipelinedError
+        super().on_message_begin()
+
+    def on_body(self, body: bytes) -> None:
+        self._head_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._head_bytes = 0
+        super().on_message_complete()
+        if self._is_answering:
+            self.flow.pause_reading()
+            self.flow.is_whole = True
+
+    def send_400_response(self, msg: str) -> None:
+        """Also called for what came right behind a request: that one is answered, as the last, and the rest is thrown away."""
+        if self._is_answering:
+            self._is_last, self.cycle.keep_alive = True, False
+        else:
+            super().send_400_response(msg)
 
     def on_headers_complete(self) -> None:
         self._head_bytes = 0
@@ -62,10 +106,9 @@ class PatientProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:
-        is_next_there = bool(self.pipeline)
+        self.flow.is_whole = False
         super().on_response_complete()
-        if not is_next_there:
-            self._wait_for(Waits.ANSWER if self.transport.is_closing() else Waits.NEXT)
+        self._wait_for(Waits.ANSWER if self.transport.is_closing() else Waits.NEXT)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -73,8 +116,14 @@ class PatientProtocol(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
+        self._held.taken_at = self.loop.time()
         if not self.transport.is_closing():
             self._wait_for(Waits.NEXT if self.cycle is None or self.cycle.response_complete else None)
+
+    @property
+    def _is_answering(self) -> bool:
+        """Whether a whole request has no whole answer yet."""
+        return self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
 
     def _disconnect(self) -> None:
         """Ends the connection now, whatever was not sent yet."""

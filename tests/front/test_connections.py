@@ -44,6 +44,36 @@ def test_who_waits_for_us_is_not_disconnected_and_a_body_has_a_limit_of_its_own(
     assert register(peer).end_overdue(10_000.0) == 0
 
 
+@pytest.mark.parametrize("waits_for", [None, *Waits])
+def test_an_answer_that_is_not_taken_ends_in_every_state_and_a_new_wait_gives_no_time(waits_for):
+    peer = Peer(since=100.0, waits_for=None, unsent=1)
+    connections = register(peer)
+    peer.connection.wait_for(waits_for, 119.0)
+
+    assert connections.end_overdue(120.0) == 0
+    assert connections.end_overdue(120.1) == 1
+
+
+def test_who_took_all_meanwhile_has_its_time_anew():
+    unsent = [0]
+    connection = Connection(lambda: None, lambda: unsent[0], "192.0.2.1", 100.0, None)
+    connections = Connections(per_address=1, in_all=1)
+    connections.add(connection)
+
+    assert connections.end_overdue(150.0) == 0
+    unsent[0] = 1
+    assert connections.end_overdue(170.0) == 0
+    assert connections.end_overdue(170.1) == 1
+
+
+def test_who_waits_for_us_and_does_not_take_an_answer_makes_room():
+    reader = Peer(waits_for=None, unsent=1)
+    connections = register(reader, per_address=1)
+
+    assert connections.add(Peer(since=4).connection)
+    assert reader.is_ended
+
+
 def test_one_more_of_an_address_costs_the_one_of_it_that_let_us_wait_longest():
     patient, older, newer = Peer(since=1, waits_for=None), Peer(since=2), Peer(since=3)
     other = Peer(address="192.0.2.2", since=0)
