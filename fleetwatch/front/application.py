@@ -5,10 +5,11 @@ people and scripts, and `/healthz`, for which a thread is kept free.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from django.db import connection
@@ -93,13 +94,13 @@ class Front:
         self._long_way = Lane("long-way", threads=LONG_WAY_THREADS, waiting=64)
         self._pages = Lane("pages", threads=max(FEWEST_PAGE_THREADS, pool - AGENTS_CONNECTIONS), waiting=256)
         self._health = Lane("health", threads=1, waiting=256)
-        self._storing: set[int] = set()  # ids of the nodes of which a batch is being read or stored
+        self._taken: set[Hashable] = set()  # tokens of which a batch is being read, ids of nodes of which one is stored
         self.database = DatabaseWatch(ask_database, on_lost=self._on_database_lost)
 
     @property
     def is_storing(self) -> bool:
         """Whether a batch is being read or stored."""
-        return bool(self._storing)
+        return bool(self._taken)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send, dict(scope["headers"]))
@@ -134,19 +135,32 @@ class Front:
         return await self._django(request, self._long_way, limit=requests.MAX_ENROLL_BYTES)
 
     async def _batch(self, request: Request) -> Answer:
-        """A batch of a node that has no other one here."""
+        """A batch, read while no other one of its token is, stored while no other one of its node is.
+
+        A body on its way holds up its own token only: that may be revoked, and another be the node's.
+        """
         node_id = await self._node_of(request)
-        if node_id in self._storing:
+        with self._alone(requests.bearer_of(request.header(b"authorization"))):
+            if node_id in self._taken:
+                raise refused.NodeBusyError
+            if disk.is_short():
+                raise refused.DiskFullError
+            if self._groups.waiting >= MAX_WAITING_BATCHES:
+                raise BusyError
+            environ = wsgi.environ_of(request.scope, await _body(request, limit=requests.MAX_BATCH_BYTES))
+            with self._alone(node_id):
+                return await self._store(request, environ, node_id)
+
+    @contextmanager
+    def _alone(self, place: Hashable) -> Iterator[None]:
+        """Raises NodeBusyError while somebody else is in the place."""
+        if place in self._taken:
             raise refused.NodeBusyError
-        if disk.is_short():
-            raise refused.DiskFullError
-        if self._groups.waiting >= MAX_WAITING_BATCHES:
-            raise BusyError
-        self._storing.add(node_id)
+        self._taken.add(place)
         try:
-            return await self._store(request, node_id)
+            yield
         finally:
-            self._storing.discard(node_id)
+            self._taken.discard(place)
 
     async def _node_of(self, request: Request) -> int:
         """The id of the node that the token speaks for: known here, or asked for. Raises UnknownTokenError."""
@@ -157,14 +171,16 @@ class Front:
         bearer = requests.bearer_of(authorization)
         return await self._tokens.run(request.address, partial(_asked, tokens.node_id_of, bearer))
 
-    async def _store(self, request: Request, node_id: int) -> Answer:
-        environ = wsgi.environ_of(request.scope, await _body(request, limit=requests.MAX_BATCH_BYTES))
+    async def _store(self, request: Request, environ: wsgi.Environ, node_id: int) -> Answer:
         offered = self._door.offered(environ)
         windows = await self._groups.store(offered) if offered else None
         if offered and windows:
             body = self._door.accepted(offered, windows)
             return Answer(200, _json_headers(body), body)
-        return await self._long_way.run(node_id, partial(wsgi.answer, self._door.long_way, environ))
+        answer = await self._long_way.run(node_id, partial(wsgi.answer, self._door.long_way, environ))
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            self._door.forget(authorization=request.header(b"authorization"), host=request.header(b"host"))
+        return answer
 
     def close(self) -> None:
         """Gives threads and connections back that have nothing to do."""

@@ -74,6 +74,10 @@ class Door:
         known = self._known.get(_key(authorization, host))
         return None if known is None else known.node_id
 
+    def forget(self, *, authorization: str | None, host: str | None) -> None:
+        """The token speaks for its node no more."""
+        self._known.pop(_key(authorization, host), None)
+
     def offered(self, environ: Environ) -> Offered | None:
         """What a known sender brings in the usual form; its body stays there to be read again."""
         now = timezone.now()

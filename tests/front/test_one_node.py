@@ -8,7 +8,8 @@ import pytest
 from django.utils import timezone
 
 from fleetwatch.front.database import conninfo
-from fleetwatch.ingest.tokens import create_agent_token
+from fleetwatch.ingest.models import AgentToken
+from fleetwatch.ingest.tokens import create_agent_token, revoke_agent_token
 from fleetwatch.operations import disk
 from fleetwatch.telemetry.models import Batch
 from tests.front.serving import Answer, Server, batch_head, many, minute_ago
@@ -102,6 +103,24 @@ def test_of_one_node_one_batch_at_a_time_is_taken(server):
     assert (second.status, second.headers["retry-after"]) == (503, "2")
     assert first.status == 422
     assert server.post_batch(minute_ago("n1"), bearer=bearer).status == 200
+
+
+def test_a_body_of_a_revoked_token_holds_up_no_other_token_of_its_node(server):
+    old = create_agent_token("n1", timezone.now())
+    assert server.post_batch(minute_ago("n1"), bearer=old).status == 200
+    revoke_agent_token(AgentToken.objects.get().pk, timezone.now())
+    new = create_agent_token("n1", timezone.now())
+    with server.connect() as stolen:
+        stolen.sendall(batch_head(bearer=old, length=1000))
+        server.wait_until(lambda: server.front.is_storing)
+
+        assert server.post_batch(minute_ago("n1", sequence=2), bearer=new).status == 200
+        stolen.sendall(b"x" * 1000)
+        assert Answer.of(stolen).status == 401
+
+    with server.connect() as stolen:  # and from then on no body of it is waited for
+        stolen.sendall(batch_head(bearer=old, length=1000))
+        assert Answer.of(stolen).status == 401
 
 
 def test_beyond_what_can_wait_for_a_group_agents_are_told_and_people_are_not(server, monkeypatch):
