@@ -20,17 +20,18 @@ from fleetwatch.ingest.door import Door  # noqa: E402
 # Of one address. Agents behind one router need one each for as long as a request takes.
 CONNECTIONS_PER_ADDRESS = 256
 MOST_CONNECTIONS = 8192
-# Open files of the process that are no connection of a peer: the database, Redis, files that are sent.
+# Open files of the process that are neither a connection of a peer nor what is sent to it: the database, Redis.
 OTHER_FILES = 256
+FILES_PER_CONNECTION = 2  # its own, and one that is sent from where it lies
 
 
 def _room_for_connections() -> int:
     """How many connections the process may have open, after asking for as many as it may."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_CONNECTIONS + OTHER_FILES
+    wanted = MOST_CONNECTIONS * FILES_PER_CONNECTION + OTHER_FILES
     files = wanted if most == resource.RLIM_INFINITY else min(most, wanted)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
-    return max(files - OTHER_FILES, files // 2)
+    return max(files - OTHER_FILES, files // 2) // FILES_PER_CONNECTION
 
 
 register = Connections(per_address=CONNECTIONS_PER_ADDRESS, in_all=_room_for_connections())
