@@ -47,6 +47,8 @@ FEWEST_PAGE_THREADS = 3
 # Who is nobody yet may send a form to log in, and no more.
 MAX_STRANGERS_BYTES = 65_536
 MAX_FORM_BYTES = requests.MAX_BATCH_BYTES + 65_536
+# Of people's and scripts' larger bodies, together and of one address: whoever names a cookie is not somebody yet.
+MAX_HELD_BYTES, MAX_HELD_OF_ADDRESS = 64 * 1024 * 1024, 16 * 1024 * 1024
 PIECE_BYTES = 65_536
 
 
@@ -94,6 +96,7 @@ class Front:
         self._long_way = Lane("long-way", threads=LONG_WAY_THREADS, waiting=64)
         self._pages = Lane("pages", threads=max(FEWEST_PAGE_THREADS, pool - AGENTS_CONNECTIONS), waiting=256)
         self._health = Lane("health", threads=1, waiting=256)
+        self._room = bodies.Room(free=MAX_STRANGERS_BYTES, per_sender=MAX_HELD_OF_ADDRESS, in_all=MAX_HELD_BYTES)
         self._taken: set[Hashable] = set()  # tokens of which a batch is being read, ids of nodes of which one is stored
         self.database = DatabaseWatch(ask_database, on_lost=self._on_database_lost)
 
@@ -101,6 +104,11 @@ class Front:
     def is_storing(self) -> bool:
         """Whether a batch is being read or stored."""
         return bool(self._taken)
+
+    @property
+    def held_bytes(self) -> int:
+        """Of people's larger bodies."""
+        return self._room.held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send, dict(scope["headers"]))
@@ -126,8 +134,9 @@ class Front:
         return await self._django(request, self._pages, limit=MAX_STRANGERS_BYTES if is_stranger else MAX_FORM_BYTES)
 
     async def _django(self, request: Request, lane: Lane, *, limit: int) -> Answer:
-        environ = wsgi.environ_of(request.scope, await _body(request, limit=limit))
-        return await lane.run(request.address, partial(wsgi.answer, self._door.django, environ))
+        with self._room.place(request.address) as grow:
+            environ = wsgi.environ_of(request.scope, await _body(request, limit=limit, grow=grow))
+            return await lane.run(request.address, partial(wsgi.answer, self._door.django, environ))
 
     async def _enrolment(self, request: Request) -> Answer:
         bearer = requests.bearer_of(request.header(b"authorization"))
@@ -208,14 +217,14 @@ def _asked(look: Callable[..., Any], bearer: str) -> Any:
         connection.close()
 
 
-async def _body(request: Request, *, limit: int) -> bytes:
+async def _body(request: Request, *, limit: int, grow: Callable[[int], None] = lambda _: None) -> bytes:
     """The whole body. Raises TooLargeError, unread where the length is declared, SlowBodyError, GoneError."""
     if not request.has_body:
         return b""
     declared = request.headers.get(b"content-length", b"0")
     if declared.isdigit() and int(declared) > limit:
         raise TooLargeError(f"the body is larger than {limit} bytes")
-    return await bodies.read(request.receive, request.connection, limit=limit)
+    return await bodies.read(request.receive, request.connection, limit=limit, grow=grow)
 
 
 def _json_headers(body: bytes) -> list[tuple[bytes, bytes]]:

@@ -1,7 +1,10 @@
 """Bodies, read before any thread knows of them: whole, within a size, and no slower than a slow line is."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from fleetwatch.front.connections import Connection, Waits
@@ -20,14 +23,53 @@ class SlowBodyError(Exception):
     """The body came too slowly."""
 
 
+class NoRoomError(Exception):
+    """More is held of large bodies than there is room for."""
+
+
 class GoneError(Exception):
     """The sender went away."""
 
 
-async def read(receive: Receive, connection: Connection, *, limit: int) -> bytes:
-    """The body. Raises TooLargeError beyond `limit` bytes, SlowBodyError, GoneError."""
+@dataclass(slots=True)
+class Room:
+    """Bytes that may be held at once of bodies that are larger than `free`, by one sender and by all."""
+
+    free: int
+    per_sender: int
+    in_all: int
+    held: int = 0
+    _of: Counter[Hashable] = field(default_factory=Counter)
+
+    @contextmanager
+    def place(self, sender: Hashable) -> Iterator[Callable[[int], None]]:
+        """For one body, until it is answered: is told its size, and each larger one. Raises NoRoomError."""
+        taken = 0
+
+        def grow(size: int) -> None:
+            nonlocal taken
+            more = size - taken
+            if size <= self.free:
+                return
+            if self._of[sender] + more > self.per_sender or self.held + more > self.in_all:
+                raise NoRoomError
+            taken = size
+            self.held += more
+            self._of[sender] += more
+
+        try:
+            yield grow
+        finally:
+            self.held -= taken
+            self._of[sender] -= taken
+            if not self._of[sender]:
+                del self._of[sender]
+
+
+async def read(receive: Receive, connection: Connection, *, limit: int, grow: Callable[[int], None] = lambda _: None) -> bytes:
+    """The body, `grow` told of its size as it comes. Raises TooLargeError beyond `limit` bytes, SlowBodyError, GoneError."""
     loop = asyncio.get_running_loop()
-    parts: list[bytes] = []
+    body = bytearray()  # no list of parts: each of them may be a byte
     size, began = 0, loop.time()
     connection.wait_for(Waits.BODY, began)
     try:
@@ -36,12 +78,13 @@ async def read(receive: Receive, connection: Connection, *, limit: int) -> bytes
                 message = await receive()
             if message["type"] != "http.request":
                 raise GoneError
-            parts.append(message["body"])
-            size += len(message["body"])
+            body += message["body"]
+            size = len(body)
             if size > limit:
                 raise TooLargeError(f"the body is larger than {limit} bytes")
+            grow(size)
             if not message["more_body"]:
-                return b"".join(parts)
+                return bytes(body)
     except TimeoutError:
         raise SlowBodyError(f"the body came too slowly: {size} bytes in {loop.time() - began:.0f} s") from None
     finally:

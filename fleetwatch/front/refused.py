@@ -6,7 +6,7 @@ from django.db import DatabaseError, InterfaceError
 from django.http import HttpResponse, JsonResponse
 
 from fleetwatch.dashboard.errors import not_now
-from fleetwatch.front.bodies import SlowBodyError
+from fleetwatch.front.bodies import NoRoomError, SlowBodyError
 from fleetwatch.front.lanes import BusyError
 from fleetwatch.ingest import refusals
 from fleetwatch.ingest.body import TooLargeError
@@ -48,6 +48,7 @@ class Refusal:
 # What the front itself finds out; the rest is told as the door tells it (ingest/refusals.py).
 REFUSALS: dict[type[Exception], Refusal] = {
     SlowBodyError: Refusal(408, "the request came too slowly", 10),
+    NoRoomError: Refusal(503, "too much is being sent", 10),
     NodeBusyError: Refusal(503, "another batch of this node is being stored", 2),
     BusyError: Refusal(429, "too many are waiting", 5),
     DatabaseAwayError: Refusal(503, UNKNOWN, 10),
