@@ -123,7 +123,8 @@ def _holds(report: Report) -> dict[int, int]:
     for item in batch.allocations:
         start_ms = first_ms if item.get("start_ms") is None else item["start_ms"]
         end_ms = last_ms if item.get("end_ms") is None else min(item["end_ms"], last_ms)
-        if start_ms < end_ms:
+        # a hold that ended as it began was one: its end must stand before a batch that names it on
+        if start_ms <= end_ms:
             holds[item["job"]] = max(holds.get(item["job"], 0), end_ms + report.offset_ms)
     return holds
 

@@ -144,6 +144,16 @@ def test_what_accounting_knows_of_the_end_holds_also_for_what_an_agent_says_hour
     assert holds() == [(0, 20)]
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_hold_that_is_told_to_have_ended_as_it_began_is_none_whichever_batch_comes_first(order):
+    said = [names(T0 + 60 * MINUTE, since_ms=T0), names(T0 + 61 * MINUTE, end_ms=T0)]
+
+    for number in order:
+        store(**said[number])
+
+    assert holds() == []
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0), (1, 2, 0)])
 def test_a_job_that_was_requeued_holds_again_from_its_next_start(order):
     said = [
