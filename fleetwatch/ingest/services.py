@@ -13,6 +13,7 @@ from fleetwatch.ingest.tokens import NO_RIGHTS
 from fleetwatch.inventory import services as inventory
 from fleetwatch.inventory.extents import newest_ms, oldest_ms
 from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.inventory.services import Refused
 from fleetwatch.jobs import services as jobs
 from fleetwatch.jobs.report import Report, StoredJob
 from fleetwatch.jobs.selectors import held_by_node
@@ -79,15 +80,26 @@ def _store(node: Node, batch: Batch, payload: bytes, rights: Rights, *, sent_ms:
     offset_ms = telemetry.clock_offset(node.pk, batch.boot_id, measured_ms)
     if not telemetry.record_sequence(node, batch, offset_ms=offset_ms):
         return Stored(0, 1)
-    refused: dict[int, str] = {}
+    refused: dict[int, Refused] = {}
     quarantined = is_quarantined(batch, offset_ms=offset_ms, received_at=received_at)
     if quarantined:
         log.warning("batch quarantined", node=node.name, sequence=batch.sequence, newest_ms=newest_ms(batch, offset_ms=offset_ms))
     else:
         refused = _store_facts(node, batch, rights, offset_ms=offset_ms, received_at=received_at)
     telemetry.append_batch(node, batch, payload, offset_ms=offset_ms, received_at=received_at, quarantined=quarantined)
-    counted = sum(place not in refused for place in batch.windows["gpu"])
-    return Stored(counted, 0, {batch.gpus[place]["uuid"]: why for place, why in refused.items()})
+    counted = len(batch.windows["gpu"]) - _refused_windows(batch, refused, offset_ms=offset_ms)
+    return Stored(counted, 0, {batch.gpus[place]["uuid"]: each.why for place, each in refused.items()})
+
+
+def _refused_windows(batch: Batch, refused: Mapping[int, Refused], *, offset_ms: int) -> int:
+    """How many windows lie, in whole or in part, in time that does not count of their GPU."""
+    length_ms = batch.window_s * 1000
+    count = 0
+    for place, start_ms in zip(batch.windows["gpu"], batch.windows["start_ms"], strict=True):
+        if place in refused:
+            start = start_ms + offset_ms
+            count += any(low < start + length_ms and start < high for low, high in refused[place].spans)
+    return count
 
 
 def check_import(batch: Batch, rights: Rights, received_at: datetime) -> None:
@@ -116,7 +128,7 @@ def is_out_of_time(newest_ms: int, oldest_ms: int, received_ms: int) -> bool:
     return newest_ms > received_ms + FUTURE_MS or oldest_ms < EARLIEST_MS
 
 
-def _store_facts(node: Node, batch: Batch, rights: Rights, *, offset_ms: int, received_at: datetime) -> dict[int, str]:
+def _store_facts(node: Node, batch: Batch, rights: Rights, *, offset_ms: int, received_at: datetime) -> dict[int, Refused]:
     """Writes what the batch says beside its windows, and marks the hours in which something changed; the GPUs that are refused."""
     since_ms = to_ms(retention.horizon(received_at))
     registered = inventory.register_batch(node, batch, offset_ms=offset_ms, received_at=received_at, since_ms=since_ms)

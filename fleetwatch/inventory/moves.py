@@ -1,8 +1,9 @@
 """GPUs that change nodes: the stays that a batch's windows belong to, and when a move is believed.
 
-A move is believed when the former node was silent about the GPU for ten minutes by the hub's clock, or let go of it,
-or an admin says so; never by windows ahead of now, never over time that another node observed. Windows that are not
-believed are kept with a disputed stay: they count as soon as the move is believed.
+A move is believed when the former node was silent about the GPU for ten minutes by the hub's clock, whether it reports
+others meanwhile (it let go of this one) or nothing, or an admin says so; never by windows ahead of now, never over time
+that another node observed. Windows that are not believed are kept with a disputed stay: they count as soon as the move is
+believed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -73,19 +74,9 @@ def lives(uuids: Iterable[str], own: Iterable[GPU] = ()) -> dict[str, Life]:
 
 
 def may_leave(gpu: GPU, received_ms: int) -> bool:
-    """Whether the GPU may be elsewhere than with the row's node: that is silent about it, or let go of it."""
+    """Whether the GPU may be elsewhere than with the row's node: that is silent about it."""
     newest_ms = gpu.newest_ms
-    return newest_ms is None or stays.is_silent(newest_ms, received_ms) or _is_let_go(gpu)
-
-
-def _is_let_go(gpu: GPU) -> bool:
-    """Whether the node's newest batch names other GPUs, but neither this one nor a MIG instance of it."""
-    node = gpu.node
-    newest = [node.facts_order] if node.windows_ms is None else [node.facts_order, node.continued_order]
-    if gpu.facts_order in newest:
-        return False
-    named = GPU.objects.filter(node=node, facts_order__in=newest)
-    return named.exists() and not named.filter(parent=gpu).exists()
+    return newest_ms is None or stays.is_silent(newest_ms, received_ms)
 
 
 def place(life: Life, gpu: GPU, windows: list[Span], *, received_ms: int) -> Reported:
@@ -109,7 +100,7 @@ def why_refused(life: Life, gpu: GPU) -> str:
         return "another node observed this GPU at that time"
     return (
         f"node {holder.node.name} reports this GPU too; its windows are kept, and count once that node is silent about it"
-        f" for {stays.GAP_MS // 60_000} minutes, lets go of it, or an admin says that it moved"
+        f" for {stays.GAP_MS // 60_000} minutes, or an admin says that it moved"
     )
 
 

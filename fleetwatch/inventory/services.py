@@ -46,15 +46,23 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """Why windows of a GPU do not count (yet), and the time that they cover."""
+
+    why: str
+    spans: list[Span]
+
+
+@dataclass(frozen=True, slots=True)
 class Registered:
     """The node's rows of the batch's GPUs, by position in batch.gpus, and what became of their windows.
 
-    `changed`: node id -> the time in which its capacity changed. `refused`: position -> why windows of it do not count (yet).
+    `changed`: node id -> the time in which its capacity changed. `refused`: by position, of those with windows that do not count.
     """
 
     gpus: dict[int, GPU]
     changed: dict[int, list[Span]]
-    refused: dict[int, str]
+    refused: dict[int, Refused]
 
 
 def node_by_name(name: str) -> Node:
@@ -81,7 +89,7 @@ def lock_node(node_id: int, batch: Batch | None = None, *, received_at: datetime
 
 
 def _nodes_left(node_id: int, batch: Batch, received_ms: int) -> set[int]:
-    """The other nodes that reported GPUs of the batch and are silent about them, or let go of them."""
+    """The other nodes that reported GPUs of the batch and are silent about them."""
     elsewhere = GPU.objects.filter(uuid__in=gpu_rows.uuids_of(batch), first_ms__isnull=False, retired_ms=None).exclude(node_id=node_id)
     return {gpu.node_id for gpu in elsewhere.select_related("node") if moves.may_leave(gpu, received_ms)}
 
@@ -144,21 +152,23 @@ def _place(
     order: list[int],
     named: set[int],
     received_ms: int,
-) -> dict[int, str]:
-    """Writes stays and rows of the GPUs; row id -> why windows of it do not count."""
+) -> dict[int, Refused]:
+    """Writes stays and rows of the GPUs; by row id what of their windows does not count."""
     before = {row_id: lives[family[row_id].uuid].reported_by(row_id) for row_id in windows}
-    refused: dict[int, str] = {}
+    refused: dict[int, Refused] = {}
     after: dict[int, Reported] = {}
     for row_id, spans in windows.items():
         gpu = family[row_id]
         life = lives[gpu.uuid]
         after[row_id] = moves.place(life, gpu, spans, received_ms=received_ms)
-        if difference(spans, after[row_id].own):
-            refused[row_id] = moves.why_refused(life, gpu)
+        if rest := difference(spans, after[row_id].own):
+            refused[row_id] = Refused(moves.why_refused(life, gpu), rest)
     for row_id in windows:
         parent_id = family[row_id].parent_id
         if parent_id in refused:
-            refused.setdefault(row_id, f"it is a part of {family[parent_id].uuid}: {refused[parent_id]}")
+            whole = refused[parent_id]
+            part = Refused(f"it is a part of {family[parent_id].uuid}: {whole.why}", whole.spans)
+            refused.setdefault(row_id, part)
     moves.write_stays(before, after, family)
     rows = {gpu.pk: gpu for row_id in windows for gpu in moves.settle_rows(lives[family[row_id].uuid])}
     for row_id in named:

@@ -18,6 +18,7 @@ from fleetwatch.telemetry.models import Batch, ReceivedSequence, SealMark, Touch
 from tests.ingest.factories import NOW, NOW_MS, T0, gpu, pack, payload, post, token
 from tests.ingest.wsgi import DoorClient
 
+MINUTE = 60_000
 pytestmark = pytest.mark.django_db
 
 
@@ -155,6 +156,18 @@ def test_a_gpu_that_another_node_is_reporting_costs_its_own_windows_and_not_the_
         ("GPU-1", "n1"),
         ("GPU-2", "n2"),
     ]
+
+
+def test_a_batch_that_is_partly_believed_says_how_many_windows_are_stored(client):
+    post(client, payload(node="n1", start_ms=NOW_MS - 40 * MINUTE, count=60), bearer=token("n1"))
+    thief = token("n2")
+    post(client, payload(node="n2", start_ms=NOW_MS - 20 * MINUTE, count=12), bearer=thief)
+
+    # of n1's ten minutes until 30 minutes ago six windows are new to n2 and six n1's own
+    answer = post(client, payload(node="n2", sequence=2, start_ms=NOW_MS - 31 * MINUTE, count=12), bearer=thief)
+
+    assert answer.json()["stored"] == 6
+    assert [refused["gpu"] for refused in answer.json()["refused"]] == ["GPU-1"]
 
 
 def test_a_database_that_is_away_is_503_with_retry_after(client, monkeypatch):

@@ -73,13 +73,16 @@ def test_nothing_is_believed_by_time_alone_while_the_former_node_reports():
     assert where() == "n1"
 
 
-def test_a_former_node_that_names_its_other_gpus_but_not_this_one_has_let_go_of_it():
-    register(node="n1", gpus=[gpu("GPU-1"), gpu("GPU-2")], start_ms=NOW_MS - MINUTE)
-    register(node="n1", sequence=2, gpus=[gpu("GPU-2")], start_ms=NOW_MS - 30_000)
+@pytest.mark.parametrize(("unnamed_ms", "node"), [(30_000, "n1"), (599_999, "n1"), (600_000, "n2")])
+def test_a_former_node_lets_go_of_a_gpu_once_its_batches_are_without_it_for_ten_minutes(unnamed_ms, node):
+    both = [gpu("GPU-1"), gpu("GPU-2")]
+    at = NOW + timedelta(milliseconds=unnamed_ms)
+    register(node="n1", gpus=both, start_ms=NOW_MS - 30_000)
+    register(node="n1", sequence=2, gpus=[gpu("GPU-2")], start_ms=NOW_MS, at=at)
 
-    register(node="n2", start_ms=NOW_MS - 30_000)
+    register(node="n2", start_ms=NOW_MS, at=at)
 
-    assert where() == "n2"
+    assert where() == node
 
 
 def test_a_node_whose_driver_names_no_gpu_has_let_go_of_none():
@@ -249,7 +252,7 @@ def test_an_instance_whose_whole_gpu_another_node_reports_is_refused_with_it():
 
     refused = register(node="n2", gpus=[gpu("MIG-1", parent_uuid="GPU-1", mig_profile="3g.40gb")], start_ms=NOW_MS - MINUTE).refused
 
-    assert refused[0].startswith("it is a part of GPU-1: node n1 reports this GPU too")
+    assert refused[0].why.startswith("it is a part of GPU-1: node n1 reports this GPU too")
 
 
 def test_a_flood_of_claims_makes_no_more_stays_than_a_life_has():
