@@ -12,7 +12,7 @@ Network = IPv4Network | IPv6Network
 
 
 class Reach(Enum):
-    """How far from us an address lies."""
+    """How far from us an address lies; the less free, the earlier."""
 
     NEVER = "link-local, metadata, multicast or no host's at all"
     PRIVATE = "of this host, of a private or a reserved network"
@@ -51,12 +51,19 @@ TRANSLATED = IPv6Network("::ffff:0:0:0/96")  # RFC 2765, before NAT64
 COMPATIBLE = IPv6Network("::/96")
 NAT64 = IPv6Network("64:ff9b::/96")
 SIX_TO_FOUR = IPv6Network("2002::/16")
+# Above the IPv4 address of an ISATAP one; the group and the universal bit of the interface's id may be set or not.
+ISATAP, ISATAP_MASK = 0x0000_5EFE, 0xFCFF_FFFF
 LOOPBACK = IPv6Address("::1")
 
 
 def reach(address: Address) -> Reach:
-    """How far the host lies that the address, or the IPv4 address within it, leads to."""
-    host = inner(address)
+    """How far the host lies that the address leads to, or an IPv4 address within it; of two hosts the one that is less free."""
+    tunnelled = _isatap(address)
+    reaches = {_reach_of(host) for host in (inner(address), tunnelled) if host is not None}
+    return next(kind for kind in Reach if kind in reaches)
+
+
+def _reach_of(host: Address) -> Reach:
     if _is_in(host, METADATA) or _is_in(host, NO_HOST):
         return Reach.NEVER
     if _is_in(host, PUBLIC):
@@ -77,6 +84,13 @@ def inner(address: Address) -> Address:
     if any(address in network for network in (MAPPED, TRANSLATED, COMPATIBLE, NAT64)):
         return IPv4Address(int(address) & 0xFFFF_FFFF)
     return address
+
+
+def _isatap(address: Address) -> IPv4Address | None:
+    """The host behind an ISATAP address (RFC 5214), whatever its prefix; None where it is none."""
+    if isinstance(address, IPv4Address) or (int(address) >> 32) & ISATAP_MASK != ISATAP:
+        return None
+    return IPv4Address(int(address) & 0xFFFF_FFFF)
 
 
 def _is_in(address: Address, networks: tuple[Network, ...]) -> bool:
