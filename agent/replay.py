@@ -47,11 +47,14 @@ class Done:
     gpus: int
     first_ms: int
     last_ms: int
+    refused: Optional[str] = None  # what the hub said of windows that it does not count
 
 
 def send(chosen: Config) -> int:
-    """The command: sends the files, and says of each what it became; 0."""
+    """The command: sends the files, and says of each what it became; 0. Raises what replay raises, and for windows that don't count."""
     for done in replay(chosen, hub(chosen).send):
+        if done.refused is not None:
+            raise ReplayError("%s: %s" % (done.path, done.refused))
         sent = (done.path, done.windows, done.gpus, _minute(done.first_ms), _minute(done.last_ms), done.batches)
         sys.stdout.write("%s: %d windows of %d GPUs, %s to %s UTC, in %d batches, all at the hub\n" % sent)
         sys.stdout.flush()
@@ -167,7 +170,7 @@ def _send_log(recorded: Log, config: Config, job: Optional[Job], send: Callable[
     finally:
         spool.close()
         shutil.rmtree(folder, ignore_errors=True)
-    return Done(recorded.path, windows, batches, len(recorded.gpus), recorded.first_ms, recorded.last_ms)
+    return Done(recorded.path, windows, batches, len(recorded.gpus), recorded.first_ms, recorded.last_ms, pump.last_refusal)
 
 
 def maker(content: wire.Batch) -> Callable[[int], bytes]:

@@ -67,14 +67,12 @@ def store_batch(
     """What was stored of the batch; `payload` is its JSON as gzip, `sent_ms` the agent's clock when it sent it.
 
     A batch that was stored before, under the same (node, boot_id, sequence), changes nothing.
-    Raises WrongNodeError, WireError, TooMuchNewError. Of an import the caller has asked check_import.
+    Raises WireError, TooMuchNewError. The caller has asked check_node, and of an import check_import.
     """
     return _store(node, batch, payload, rights, sent_ms=sent_ms, received_at=received_at)
 
 
 def _store(node: Node, batch: Batch, payload: bytes, rights: Rights, *, sent_ms: int | None, received_at: datetime) -> Stored:
-    if batch.node != node.name:
-        raise WrongNodeError(f"this token speaks for {node.name}, not for {batch.node}")
     node = inventory.lock_node(node.pk, batch, received_at=received_at)
     measured_ms = None if sent_ms is None else to_ms(received_at) - sent_ms
     offset_ms = telemetry.clock_offset(node.pk, batch.boot_id, measured_ms)
@@ -100,6 +98,12 @@ def _refused_windows(batch: Batch, refused: Mapping[int, Refused], *, offset_ms:
             start = start_ms + offset_ms
             count += any(low < start + length_ms and start < high for low, high in refused[place].spans)
     return count
+
+
+def check_node(batch: Batch, node: Node) -> None:
+    """Raises WrongNodeError for a batch that speaks for another node than its token."""
+    if batch.node != node.name:
+        raise WrongNodeError(f"this token speaks for {node.name}, not for {batch.node}")
 
 
 def check_import(batch: Batch, rights: Rights, received_at: datetime) -> None:

@@ -11,6 +11,7 @@ from fleetwatch.accounts.clients import client_of
 from fleetwatch.ingest import answers, body, requests, services, tokens
 from fleetwatch.ingest.learning import LESSON, Lesson
 from fleetwatch.ingest.pressure import pressure
+from fleetwatch.ingest.reach import within_reach
 from fleetwatch.ingest.refusals import answers_errors
 from fleetwatch.ingest.tally import received
 
@@ -31,13 +32,18 @@ def batches(request: HttpRequest) -> JsonResponse:
     packed = requests.read_body(request)
     expanded = body.expand(packed, encoding)
     batch = wire.parse(requests.decode_json(expanded))
+    services.check_node(batch, token.node)
     services.check_import(batch, token.rights, received_at)
-    payload = body.as_gzip(packed, encoding)
-    stored = services.store_promptly(token.node, batch, payload, sent_ms=sent_ms, received_at=received_at, rights=token.rights)
+    reached = within_reach(batch, token, sent_ms=sent_ms, received_at=received_at)
+    if reached.refused and reached.batch.end_ms is None:
+        # nothing of it is stored, its identity neither: a token that may import can send it
+        return JsonResponse(answers.accepted(stored=0, duplicate=0, refused=reached.refused))
+    payload = wire.compress(wire.encode(reached.batch)) if reached.refused else body.as_gzip(packed, encoding)
+    stored = services.store_promptly(token.node, reached.batch, payload, sent_ms=sent_ms, received_at=received_at, rights=token.rights)
     if not stored.duplicate:
         request.META[LESSON] = Lesson(token.pk, token.rights, token.last_used_at or received_at, token.node_id, batch, expanded)
     received.count(batches=1, windows=stored.stored, duplicates=stored.duplicate, long_way=1)
-    return JsonResponse(answers.accepted(stored=stored.stored, duplicate=stored.duplicate, refused=stored.refused))
+    return JsonResponse(answers.accepted(stored=stored.stored, duplicate=stored.duplicate, refused={**stored.refused, **reached.refused}))
 
 
 @csrf_exempt

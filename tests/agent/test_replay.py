@@ -345,6 +345,14 @@ def test_the_command_says_what_arrived(hub, tmp_path, capsys):
     )
 
 
+def test_windows_that_the_hub_does_not_count_are_no_success(hub, tmp_path, capsys):
+    hub.answers = [(200, {}, {"stored": 0, "duplicate": 0, "refused": [{"gpu": "GPU-1", "why": "it needs a token that may import"}]})]
+    log = write(tmp_path / "log.csv", [row(second) for second in range(20)])
+
+    assert main(["replay", str(log), "--server", hub.url, "--token", "t", "--node", "n"]) == 1
+    assert "it needs a token that may import" in capsys.readouterr().err
+
+
 def test_every_batch_of_a_replay_is_acceptable_to_the_wire(hub, tmp_path):
     log = write(tmp_path / "log.csv", [row(second, util=second % 101, watts=70 + second % 600) for second in range(500)])
 
