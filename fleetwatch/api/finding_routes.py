@@ -13,8 +13,9 @@ from pydantic import AwareDatetime, Field
 from fleetwatch.accounts.models import User
 from fleetwatch.api import schemas
 from fleetwatch.api.auth import WriteToken
-from fleetwatch.api.period import RequestError, asked
+from fleetwatch.api.period import INBOX, RequestError, asked
 from fleetwatch.api.vocabulary import FindingConfidence, FindingStatus
+from fleetwatch.costs.held import held_interval
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.totals import Scope
 from fleetwatch.diagnosis import advice, deciding, evidence, fixes, places, recurring, selectors
@@ -189,8 +190,8 @@ class Which(schemas.Filter):
 
 @router.get("/findings", operation_id="listFindings", response=FindingPage)
 def findings(request: HttpRequest, period: Query[schemas.PeriodQuery], which: Query[Which], paging: Query[schemas.Page]) -> Answer:
-    """Why GPU time was wasted, by what it could save. Without `status` all of them."""
-    wanted = asked(request)
+    """Why GPU time was wasted, by what it could save, in the last 7 days unless asked otherwise. Without `status` all of them."""
+    wanted = asked(request, default=INBOX)
     scope = Scope(**which.dict(exclude={"cause", "status", "assignee"}))
     every = selectors.findings(wanted.interval, now=timezone.now(), scope=scope, cause=which.cause)
     # a job's, user's or team's own findings are of jobs alone
@@ -240,7 +241,8 @@ def _finding(number: int) -> Finding:
 
 
 def _detail(request: HttpRequest, found: Finding) -> Answer:
-    wanted, now = asked(request), timezone.now()
+    whole = places.whole(found) if found.job is None else held_interval(found.job)
+    wanted, now = asked(request, default=INBOX, whole=whole), timezone.now()
     if found.job is None:
         line, seen, ahead = places.line_of(found, wanted.interval, now=now), None, None
         facts = places.facts(found, wanted.interval)

@@ -19,6 +19,8 @@ from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval, from_ms
 
 DEFAULT = "24h"
+INBOX = "7d"  # of findings, as the page's
+NAMES = frozenset({"from", "to", "range"})
 LONGEST = timedelta(days=timeframes.MAX_DAYS)
 MAX_OFFSET = 10_000_000  # far beyond any list: a larger one was made up
 
@@ -58,16 +60,18 @@ class Asked:
         return base64.urlsafe_b64encode(json.dumps(facts, separators=(",", ":")).encode()).decode().rstrip("=")
 
 
-def asked(request: HttpRequest) -> Asked:
-    """The last 24 hours unless `from`, `to`, `range` or a `cursor` say otherwise.
+def asked(request: HttpRequest, *, default: str = DEFAULT, whole: Interval | None = None) -> Asked:
+    """The last 24 hours unless `from`, `to`, `range` or a `cursor` say otherwise; `whole`, where given, in the place of the default.
 
     Raises RequestError or TimeframeError.
     """
     cursor = request.GET.get("cursor", "")
     if cursor:
         found = _read_cursor(cursor)
+    elif whole is not None and not request.GET.keys() & NAMES:
+        found = Asked(whole, 0)
     else:
-        found = Asked(timeframes.parse(request.GET.dict(), now=timezone.now(), zone=zone(), default=DEFAULT).interval, 0)
+        found = Asked(timeframes.parse(request.GET.dict(), now=timezone.now(), zone=zone(), default=default).interval, 0)
     # a cursor's numbers are as free as any
     if found.interval.start < timeframes.EARLIEST or found.interval.end > timeframes.LATEST:
         raise RequestError(f"a period lies between {timeframes.EARLIEST:%Y} and {timeframes.LATEST:%Y}", field="from")

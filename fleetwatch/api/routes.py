@@ -19,6 +19,7 @@ from fleetwatch.api.vocabulary import Grouping
 from fleetwatch.costs import attribution, book
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.attribution import into_teams
+from fleetwatch.costs.held import held_interval
 from fleetwatch.costs.models import GPURate
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.totals import Group, Scope, nothing
@@ -94,11 +95,11 @@ def jobs(request: HttpRequest, period: Period, where: Where, paging: Paging) -> 
 
 @router.get("/jobs/{path:key}", operation_id="getJob", response=schemas.JobDetail, tags=["jobs"])
 def job(request: HttpRequest, key: str, period: Period) -> Answer:
-    """One job in the period. Slashes of its key are literal: /jobs/slurm/della/4711."""
-    wanted = asked(request)
+    """One job over its life (of more than 90 days the last 90), or in the period. Its key's slashes are literal: /jobs/slurm/della/4711."""
     found = Job.objects.select_related("team").filter(key=_text(key)).first()
     if found is None:
         raise RequestError("there is no such job", field="key", status=404)
+    wanted = asked(request, whole=held_interval(found))
     with_outcomes(into_teams([found], before=wanted.interval.end))
     scope = Scope(job=found.key)
     groups = costs.totals_by(wanted.interval, "gpu", scope=scope)

@@ -14,6 +14,7 @@ from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.selectors import Scope
 from fleetwatch.dashboard import figures, maps, words
 from fleetwatch.dashboard.figures import Burn, Figure, Line
+from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis import evidence, marks, places
 from fleetwatch.diagnosis.causes import title
@@ -22,6 +23,15 @@ from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.telemetry import selectors as telemetry
+
+SPENT_BY = (*SUBJECTS, "gpu", "job")
+# what the address of each may name; those of a GPU's series are METRICS
+PARAMETERS = {
+    "spend": (*SPENT_BY, *PERIOD),
+    "budget": ("team",),
+    "fleet": ("metric", *PERIOD),
+    "finding": ("finding", *PERIOD),
+}
 
 Params = Mapping[str, str]
 Cell = str | float | None
@@ -39,6 +49,13 @@ class Chart:
     figure: Figure
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
+
+
+def parameters(name: str) -> tuple[str, ...]:
+    """What the chart takes of an address; nothing of one that there is not."""
+    if name in METRICS:
+        return ("gpu", *PERIOD)
+    return PARAMETERS.get(name, ())
 
 
 def build(name: str, params: Params, period: Period) -> Chart:
@@ -64,9 +81,8 @@ def _spend(params: Params, period: Period) -> Chart:
 
 def _scope(params: Params) -> Scope:
     """The subject that the parameters name; a parameter that is missing or empty narrows nothing."""
-    node, gpu, job, user = (params.get(name) or None for name in ("node", "gpu", "job", "user"))
-    team, project, cost_centre = (params.get(name) or None for name in ("team", "project", "cost_centre"))
-    return Scope(node=node, gpu=gpu, job=job, user=user, team=team, project=project, cost_centre=cost_centre)
+    named: dict[str, Any] = {name: params[name] for name in SPENT_BY if params.get(name)}
+    return Scope(**named)
 
 
 def _fleet(params: Params, period: Period) -> Chart:

@@ -17,12 +17,11 @@ from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
 from fleetwatch.ledger.policy import STATES
-from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
+from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import array_of, fetched
 from fleetwatch.lib.sql import read_statement
 
 BAND_CELLS = 288  # as many as a wide screen shows apart
-LONGEST_JOB_MS = 90 * 24 * HOUR_MS  # of a longer job the last 90 days are shown unless asked
 MIN_SEARCH_CHARACTERS = 2
 
 _STRETCHES = read_statement(Path(__file__).parent / "sql" / "stretches.sql")
@@ -189,15 +188,6 @@ def holders(gpu: GPU, interval: Interval, *, limit: int = 50) -> list[Holder]:
 def processes(gpu: GPU) -> list[GPUProcess]:
     """The processes last seen on the GPU, the largest first."""
     return list(GPUProcess.objects.filter(gpu=gpu).select_related("job").order_by("-memory_bytes", "pid"))
-
-
-def held_interval(job: Job) -> Interval | None:
-    """From the job's first hold on a GPU to the end of its last; None when it never held one."""
-    spans = [span for held in Allocation.objects.filter(job=job).values_list("held", flat=True) for span in held]
-    if not spans:
-        return None
-    first_ms, last_ms = min(first for first, _ in spans), max(last for _, last in spans)
-    return Interval(from_ms(max(first_ms, last_ms - LONGEST_JOB_MS)), from_ms(last_ms))
 
 
 def job_gpus(job: Job) -> list[GPU]:

@@ -10,6 +10,7 @@ from django.db.models.fields.json import KeyTextTransform
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs import selectors as costs
+from fleetwatch.costs.totals import EVERYTHING, Scope
 from fleetwatch.ledger.models import Entry
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import Interval
@@ -19,11 +20,11 @@ from fleetwatch.reports.monthly import FLEET, OPEN, STATEMENT
 from fleetwatch.reports.waste import GROUPS, WasteReport
 
 
-def waste_rows(interval: Interval, group_by: str) -> WasteReport:
+def waste_rows(interval: Interval, group_by: str, *, scope: Scope = EVERYTHING) -> WasteReport:
     """The waste report of covered(interval) by one of GROUPS. Raises ValueError for another group_by."""
     if group_by not in GROUPS:
         raise ValueError(f"can't report by {group_by!r}; there is {', '.join(GROUPS)}")
-    found = costs.breakdown(interval, group_by)
+    found = costs.breakdown(interval, group_by, scope=scope)
     return WasteReport(costs.covered(interval), group_by, tuple(found.lines), found.totals)
 
 

@@ -36,7 +36,7 @@ def compute_weekly_digest(now: datetime) -> dict[str, int]:
     made = _digest(week)
     if made is None:
         return nothing
-    message = digest.message(made, url=f"{settings.PUBLIC_URL}/waste?from={week.start_ms}&to={week.end_ms}&group=job")
+    message = digest.message(made, url=f"{settings.PUBLIC_URL}/waste?from={week.start_ms}&to={week.end_ms}&group_by=job")
     content = made.to_json() | {"message": asdict(message)}
     with transaction.atomic():
         _, is_new = Report.objects.get_or_create(

@@ -24,7 +24,7 @@ PAGES = {
     "gpu": "/gpus/GPU-node-001-0",
     "jobs": "/jobs",
     "job": "/jobs/slurm/della/1000",
-    "waste": "/waste?group=user",
+    "waste": "/waste?group_by=user",
     "findings": "/findings",
     "cause": "/causes/small_batch",
     "reports": "/reports",

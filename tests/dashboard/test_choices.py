@@ -20,12 +20,11 @@ def small(admin):
     ("address", "without", "sentence"),
     [
         (
-            "/waste?group=colour",
+            "/waste?group_by=colour",
             "/waste",
-            "There is no `group` 'colour'; there are team, project, cost_centre, user, job, node, gpu_model, cause.",
+            "There is no `group_by` 'colour'; there are team, project, cost_centre, user, job, node, gpu_model, cause.",
         ),
-        ("/waste?group_by=colour", "/waste", "There is no `group_by` 'colour'; there are team,"),
-        ("/waste?group=user&free=maybe", "/waste?group=user", "There is no `free` 'maybe'; there are own,"),
+        ("/waste?group_by=user&free=maybe", "/waste?group_by=user", "There is no `free` 'maybe'; there are own,"),
         ("/fleet?metric=hum", "/fleet", "There is no `metric` 'hum'; there are state, util, power, memory."),
         ("/jobs?sort=name", "/jobs", "There is no `sort` 'name'; there are waste, cost,"),
         ("/findings?status=lost", "/findings", "There is no `status` 'lost'; there are open, accepted,"),
@@ -48,16 +47,16 @@ def test_what_is_not_known_is_said_and_the_default_shown(small, address, without
 
 
 @pytest.mark.parametrize(
-    "address", ["/waste?group=user&free=even", "/waste?group=job&free=even", "/waste?group=", "/findings?cause=undetermined"]
+    "address", ["/waste?group_by=user&free=even", "/waste?group_by=job&free=even", "/waste?group_by=", "/findings?cause=undetermined"]
 )
 def test_what_is_known_or_has_no_say_is_taken_without_a_word(small, address):
     assert "There is no" not in small.get(address).content.decode()
 
 
 def test_what_is_asked_for_is_told_in_part_and_as_text(small):
-    page = small.get("/waste?group=" + "<b>" * 50).content.decode()
+    page = small.get("/waste?group_by=" + "<b>" * 50).content.decode()
 
-    assert "There is no `group`" in page
+    assert "There is no `group_by`" in page
     assert "<b><b>" not in page
     assert page.count("&lt;b&gt;") == 20
 

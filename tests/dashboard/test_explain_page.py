@@ -104,7 +104,7 @@ def test_a_period_without_gpu_time_says_so(reader, gpu, query):
 
 def test_figures_lead_to_what_they_are_made_of(reader, gpu):
     assert "/explain?" in reader.get(f"/?{PERIOD}").content.decode()
-    assert "user=ann" in re.findall(r'"/explain\?([^"]*)"', reader.get(f"/waste?group=user&{PERIOD}").content.decode())[0]
+    assert "user=ann" in re.findall(r'"/explain\?([^"]*)"', reader.get(f"/waste?group_by=user&{PERIOD}").content.decode())[0]
 
 
 @pytest.mark.parametrize("query", ["gpu=", "gpu=GPU-nowhere", "gpu=GPU-n1-0&job=slurm/della/404"])

@@ -219,16 +219,16 @@ def test_pages_say_that_causes_are_being_worked_out_and_how_far(admin):
     cause(low=0, high=0)
     diagnosed(NOW - timedelta(days=1), version=1, posted=2)
 
-    for address in ("/findings", "/waste?group=cause"):
+    for address in ("/findings", "/waste?group_by=cause"):
         assert "0 of 24 hours of nodes" in admin.get(address).content.decode()
     assert "Not worked out yet" in admin.get("/findings").content.decode()
-    assert "being worked out" not in admin.get("/waste?group=team").content.decode()
+    assert "being worked out" not in admin.get("/waste?group_by=team").content.decode()
 
 
 @pytest.mark.parametrize(("group", "is_named"), [("team", True), ("cause", False)])
 def test_waste_by_cause_names_no_time_that_no_job_held(admin, group, is_named):
     cause()
 
-    told = admin.get(f"/waste?group={group}").content.decode()
+    told = admin.get(f"/waste?group_by={group}").content.decode()
 
     assert (", and orphaned" in told, "free GPUs; never" in told) == (is_named, is_named)

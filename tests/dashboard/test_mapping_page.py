@@ -101,7 +101,7 @@ def test_the_waste_page_groups_by_project_and_opens_the_jobs_behind_a_line(admin
     an_hour_of_ann()
     admin.post(PAGE, {"do": "add", "user": "ann", "project": "A&B", "valid_from": "beginning", "confirmed": "yes"})
 
-    assert "project=A%26B" in text_of(admin.get("/waste?group=project&range=7d"))
+    assert "project=A%26B" in text_of(admin.get("/waste?group_by=project&range=7d"))
     assert [line.group.totals.cost_usd for line in admin.get("/jobs?project=A%26B&range=7d").context["lines"]] == [2]
-    assert "A&amp;B" in text_of(admin.get("/waste?group=project&range=7d"))
-    assert admin.get("/waste.csv?group=cost_centre&range=7d").status_code == 200
+    assert "A&amp;B" in text_of(admin.get("/waste?group_by=project&range=7d"))
+    assert admin.get("/waste.csv?group_by=cost_centre&range=7d").status_code == 200

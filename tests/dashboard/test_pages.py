@@ -15,7 +15,7 @@ PAGES = (
     "/jobs",
     "/jobs/slurm/della/1000",
     "/waste",
-    "/waste?group=job",
+    "/waste?group_by=job",
     "/waste?group_by=cause",
     "/findings",
     "/findings?status=all&cause=hung&team=nlp&user=ann&assignee=ann",

@@ -190,8 +190,8 @@ def test_free_capacity_is_spread_on_the_waste_page_only_when_asked_for(admin):
     factories.entry(gpu, hours_ago=3, held_by=factories.job(team="nlp")).save()
     factories.entry(gpu, hours_ago=2, state="free").save()
 
-    assert "With free" not in text_of(admin.get("/waste?group=team"))
-    page = text_of(admin.get("/waste?group=team&free=proportional"))
+    assert "With free" not in text_of(admin.get("/waste?group_by=team"))
+    page = text_of(admin.get("/waste?group_by=team&free=proportional"))
     assert "With free" in page
     assert '<span title="$4.000000">$4.00</span>' in page
     # what it was and what it is with free capacity, summed: 1 h held and 1 h free at $2 are $4 either way

@@ -145,7 +145,7 @@ def test_the_waste_report_has_free_time_as_its_own_line(small):
 
 
 def test_the_waste_of_jobs_says_whose_they_are(small):
-    assert '<div class="sub">ann · nlp</div>' in text_of(small.get("/waste?group=job"))
+    assert '<div class="sub">ann · nlp</div>' in text_of(small.get("/waste?group_by=job"))
 
 
 def test_the_worst_gpus_come_after_the_overview(small):
@@ -157,7 +157,7 @@ def test_the_worst_gpus_come_after_the_overview(small):
 
 
 def test_the_waste_csv_sums_to_the_fleet(small):
-    rows = list(csv.DictReader(io.StringIO(small.get("/waste.csv?group=team").content.decode())))
+    rows = list(csv.DictReader(io.StringIO(small.get("/waste.csv?group_by=team").content.decode())))
 
     assert sum(float(row["cost_usd"]) for row in rows) == 8.0
     assert sum(float(row["capacity_gpu_hours"]) for row in rows) == 4.0
@@ -265,7 +265,7 @@ def test_hostile_names_are_text_everywhere(admin):
         f"/jobs/{job.key}",
         "/gpus/GPU-node-001-0",
         "/nodes/node-001",
-        "/waste?group=user",
+        "/waste?group_by=user",
         f"/search?q={HOSTILE}",
     ):
         page = admin.get(address).content.decode()

@@ -249,6 +249,12 @@ def query(context: Context, **changes: Any) -> str:
 
 
 @register.simple_tag(takes_context=True)
+def without(context: Context, name: str) -> str:
+    """The page's query string without this parameter."""
+    return query(context, **{name: None})
+
+
+@register.simple_tag(takes_context=True)
 def period(context: Context) -> str:
     """The page's period as a query string, for links to other pages."""
     timeframe = context.get("timeframe")

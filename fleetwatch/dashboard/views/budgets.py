@@ -19,6 +19,7 @@ from fleetwatch.budgets import budgets as limits
 from fleetwatch.budgets import selectors, unusual
 from fleetwatch.budgets.budgets import WHOLE_FLEET, BudgetError
 from fleetwatch.dashboard.bars import spend_bar
+from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.lib import amounts
 from fleetwatch.lib.intervals import Interval
@@ -32,6 +33,7 @@ FORM = "budget"
 @require_GET
 @login_required
 @never_cache
+@takes()
 def budgets(request: HttpRequest) -> HttpResponse:
     """All teams, the most pressing first."""
     return _all(request)
@@ -63,6 +65,7 @@ def set_budget(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_required
 @never_cache
+@takes()
 def team_budget(request: HttpRequest, slug: str = WHOLE_FLEET) -> HttpResponse:
     """One team's month, or the whole fleet's."""
     period = read_period(request)

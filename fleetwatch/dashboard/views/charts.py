@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from fleetwatch.dashboard import charts, grid
+from fleetwatch.dashboard.parameters import refused
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.lib.formulas import defused
 
@@ -18,6 +19,10 @@ FORMS = ("json", "csv", "table")
 @require_GET
 @login_required
 def chart(request: HttpRequest, name: str) -> HttpResponse:
+    known = (*charts.parameters(name), "as")
+    unknown = next((asked for asked in request.GET if asked not in known), None)
+    if unknown is not None:
+        return refused(unknown, known)
     period = read_period(request)
     try:
         found = charts.build(name, request.GET.dict(), period)

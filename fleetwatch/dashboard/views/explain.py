@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
@@ -14,6 +15,7 @@ from fleetwatch.costs.totals import UNALLOCATED, Scope
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.decided import by_rule
+from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.selectors import Owner
 from fleetwatch.inventory import selectors as inventory
@@ -38,11 +40,12 @@ SUBJECTS = {
 
 @require_GET
 @login_required
-def explained(request: HttpRequest) -> HttpResponse:
+def explained(request: HttpRequest) -> HttpResponseBase:
     """`?gpu=`: entries, windows and rules of a GPU; else what the figure of `?team=`, `?job=`, ... (all: of everything) is made of."""
     return _of_gpu(request) if "gpu" in request.GET else _of_figure(request)
 
 
+@takes(*SUBJECTS, "state", *PERIOD)
 def _of_figure(request: HttpRequest) -> HttpResponse:
     """Of what no job held with an empty job; `state` narrows it too."""
     period = read_period(request)
@@ -80,6 +83,7 @@ def _earlier(request: HttpRequest, period: Interval, shown: Interval) -> str:
     return urlencode(kept | {"from": period.start.isoformat(), "to": shown.start.isoformat()})
 
 
+@takes("gpu", "job", "state", *PERIOD)
 def _of_gpu(request: HttpRequest) -> HttpResponse:
     """`?gpu=&from=&to=[&job=][&state=]`: the newest 6 hours of a longer period; with an empty job what no job held."""
     gpu = inventory.gpu(request.GET["gpu"])

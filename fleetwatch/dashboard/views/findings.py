@@ -17,11 +17,13 @@ from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.permissions import can_administer
+from fleetwatch.costs.held import held_interval
 from fleetwatch.costs.totals import EVERYTHING, Scope
 from fleetwatch.dashboard import pages, words
 from fleetwatch.dashboard import places as place_pages
 from fleetwatch.dashboard import selectors as rows
 from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis import advice, deciding, demand, evidence, fixes, places, recurring, rules_in_words, selectors
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, Cause, Step, of_kind, title
@@ -65,6 +67,7 @@ class Row:
 
 @require_GET
 @login_required
+@takes("status", "cause", "team", "user", "assignee", "after", *PERIOD)
 def findings(request: HttpRequest) -> HttpResponse:
     if not rows.has_data():
         return redirect("welcome")
@@ -119,6 +122,7 @@ def _row(line: Line) -> Row:
 @require_GET
 @login_required
 @never_cache
+@takes(*PERIOD)
 def finding(request: HttpRequest, pk: int) -> HttpResponse:
     return _finding_page(request, _found(pk))
 
@@ -161,7 +165,7 @@ def _finding_page(request: HttpRequest, found: Finding, *, action: str = "", err
         shown = place_pages.context(request, found, period) | {"snoozes": SNOOZES.items(), "action": action, "error": error}
         return render(request, "dashboard/place_finding.html", period.context("findings", **shown), status=status)
     job = found.its_job
-    period = read_period(request, whole=rows.held_interval(job))
+    period = read_period(request, whole=held_interval(job))
     line = selectors.with_jobs([selectors.line_of(found, period.interval, now=period.now)], before=period.interval.end)[0]
     seen = evidence.evidence_of(found)
     facts = seen.facts if seen else evidence.facts_of(job, None, gpus=max(line.gpus, 1), affected_gpus=line.gpus)
@@ -206,12 +210,14 @@ def _demand(found: Finding, interval: Interval) -> demand.Demand | None:
 
 @require_GET
 @login_required
+@takes()
 def causes(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/causes.html", read_period(request).context("causes", causes=CATALOGUE))
 
 
 @require_GET
 @login_required
+@takes()
 def cause(request: HttpRequest, code: str) -> HttpResponse:
     if code not in BY_CODE:
         raise Http404(code)

@@ -16,6 +16,7 @@ from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import admin_required
 from fleetwatch.costs import imports, mapping, mapping_csv, mapping_imports, rate_csv
 from fleetwatch.costs.difference import LOOKS_BACK_DAYS, DryRun, Imported
+from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.lib.csv_rows import RefusedError
 
@@ -59,6 +60,7 @@ RULES = Kind(
 @require_http_methods(["GET", "POST"])
 @admin_required
 @never_cache
+@takes()
 def rates_import(request: HttpRequest) -> HttpResponse:
     return _page(request, RATES, RATES.act)
 
@@ -66,6 +68,7 @@ def rates_import(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @admin_required
 @never_cache
+@takes()
 def mappings_import(request: HttpRequest) -> HttpResponse:
     return _page(request, RULES, partial(RULES.act, by=cast("User", request.user).get_username()))
 

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.dashboard import numbers
+from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.lib.csv_rows import RefusedError
@@ -29,6 +30,7 @@ LARGEST_ID = 2**63 - 1
 @require_GET
 @login_required
 @never_cache
+@takes()
 def invoice(request: HttpRequest, month: str) -> HttpResponse:
     return _page(request, month)
 

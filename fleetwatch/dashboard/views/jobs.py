@@ -1,7 +1,7 @@
 """Jobs: the list by waste, and one job."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from django.contrib.auth.decorators import login_required
@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET
 
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.attribution import into_teams
+from fleetwatch.costs.held import held_interval
 from fleetwatch.costs.ranking import SORTS
 from fleetwatch.costs.selectors import Group, Scope
 from fleetwatch.costs.sites import energy
@@ -19,6 +20,7 @@ from fleetwatch.dashboard import pages, selectors
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.job_history import change_lines, otherwise_lines
 from fleetwatch.dashboard.lines import GPULine
+from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis import selectors as diagnosis
 from fleetwatch.diagnosis.causes import BY_CODE, of_kind, title
@@ -29,6 +31,7 @@ from fleetwatch.jobs.outcomes import with_outcomes
 from fleetwatch.jobs.selectors import changes, contradictions, wait_ms
 
 PAGE_SIZE = 50
+IN_FORM = ("user", "team", "node")  # filters with a field of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +50,15 @@ class JobLine:
 
 @require_GET
 @login_required
+@takes("q", *SUBJECTS, "sort", "after", *PERIOD)
 def jobs(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
     sort = chosen(request, "sort", SORTS, default="waste")
-    scope, text, place = _scope(request.GET), request.GET.get("q", "").strip(), pages.read_place(request.GET.get("after", ""))
+    scope, filters = filtered(request)
+    text, place = request.GET.get("q", "").strip(), pages.read_place(request.GET.get("after", ""))
     among = selectors.named_jobs(text) if text else None
-    page = costs.ranked(period.interval, "job", scope=scope, sort=sort, start=place or 0, size=PAGE_SIZE, among=among)
+    held = replace(scope, is_allocated=True)
+    page = costs.ranked(period.interval, "job", scope=held, sort=sort, start=place or 0, size=PAGE_SIZE, among=among)
     rows = selectors.jobs_by_key((group.key for group in page.groups), before=period.interval.end)
     with_outcomes(rows.values())
     why = diagnosis.causes_of([job.pk for job in rows.values()], period.interval)
@@ -60,16 +66,18 @@ def jobs(request: HttpRequest) -> HttpResponse:
         "lines": [_line(group, rows.get(group.key), why) for group in page.groups],
         "pager": pages.pager(page, is_first=place is None),
         "sort": sort,
-        "filters": {key: request.GET.get(key, "") for key in ("q", "user", "team", "project", "cost_centre", "node")},
+        "other_filters": {name: value for name, value in filters.items() if name not in IN_FORM},
+        "filters": filters | ({"q": text} if text else {}),
     }
     return render(request, "dashboard/jobs.html", period.context("jobs", **context))
 
 
 @require_GET
 @login_required
+@takes(*PERIOD)
 def job(request: HttpRequest, key: str) -> HttpResponse:
     found = get_object_or_404(Job.objects.select_related("team"), key=key)
-    period = read_period(request, whole=selectors.held_interval(found))
+    period = read_period(request, whole=held_interval(found))
     with_outcomes(into_teams([found], before=period.interval.end))
     scope = Scope(job=found.key)
     gpus = selectors.job_gpus(found)
@@ -97,8 +105,3 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
 
 def _line(group: Group, job: Job | None, why: Mapping[int, Primary]) -> JobLine:
     return JobLine(group, job, why.get(job.pk) if job is not None else None)
-
-
-def _scope(params: Mapping[str, str]) -> Scope:
-    user, team, project, cost_centre, node = (params.get(name) or None for name in ("user", "team", "project", "cost_centre", "node"))
-    return Scope(user=user, team=team, project=project, cost_centre=cost_centre, node=node, is_allocated=True)

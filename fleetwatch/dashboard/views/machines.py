@@ -21,6 +21,7 @@ from fleetwatch.dashboard import agents, install, maps, node_events, selectors, 
 from fleetwatch.dashboard.charts import METRICS
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.lines import GPULine
+from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.places import row
 from fleetwatch.dashboard.selectors import Machine
@@ -59,6 +60,7 @@ class AgentLine:
 
 @require_GET
 @login_required
+@takes("metric", *PERIOD)
 def fleet(request: HttpRequest) -> HttpResponse:
     if not selectors.has_data():
         return redirect("welcome")
@@ -83,6 +85,7 @@ def fleet(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @login_required
+@takes(*PERIOD)
 def node(request: HttpRequest, name: str) -> HttpResponse:
     found = get_object_or_404(Node, name=name)
     period = read_period(request, default="24h")
@@ -119,6 +122,7 @@ def _label(gpu: GPU) -> str:
 
 @require_GET
 @login_required
+@takes(*PERIOD)
 def gpu(request: HttpRequest, uuid: str) -> HttpResponse:
     found = inventory.gpu(uuid)
     if found is None:

@@ -18,6 +18,7 @@ from fleetwatch.costs.mapping import Conditions, Gives, MappingError
 from fleetwatch.costs.models import MappingRule
 from fleetwatch.costs.subjects import RateError
 from fleetwatch.dashboard.asked import Asked, RefusedError
+from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.prices import read_since
 
@@ -34,6 +35,7 @@ Change = tuple[Callable[[], Any], str, Gives]
 @require_http_methods(["GET", "POST"])
 @login_required
 @never_cache
+@takes()
 def teams_and_mapping(request: HttpRequest) -> HttpResponse:
     """A change is shown first, with what it would move; sent again with `confirmed` it is made."""
     period = read_period(request)

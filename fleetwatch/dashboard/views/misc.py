@@ -7,6 +7,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
 from fleetwatch.dashboard import selectors, words
+from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
 
 THEME_MAX_AGE_S = 365 * 86_400
@@ -14,6 +15,7 @@ THEME_MAX_AGE_S = 365 * 86_400
 
 @require_GET
 @login_required
+@takes("q")
 def search(request: HttpRequest) -> HttpResponse:
     text = request.GET.get("q", "").strip()
     period = read_period(request)
@@ -22,6 +24,7 @@ def search(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @login_required
+@takes()
 def definitions(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/definitions.html", read_period(request).context("definitions", states=words.STATES))
 

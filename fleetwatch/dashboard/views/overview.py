@@ -15,6 +15,7 @@ from fleetwatch.costs.selectors import Group, Totals, Wasters
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.bars import Segment
 from fleetwatch.dashboard.idle import longest_idle
+from fleetwatch.dashboard.parameters import PERIOD, takes, takes_only
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.diagnosis.selectors import findings, with_jobs
@@ -46,6 +47,7 @@ class Band:
 
 @require_GET
 @login_required
+@takes(*PERIOD)
 def overview(request: HttpRequest) -> HttpResponse:
     if not selectors.has_data():
         return redirect("welcome")
@@ -74,6 +76,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @login_required
+@takes_only(*PERIOD)
 def overview_now(request: HttpRequest) -> HttpResponse:
     """The notice line alone, for htmx."""
     period = read_period(request)
@@ -82,6 +85,7 @@ def overview_now(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @login_required
+@takes_only(*PERIOD)
 def overview_worst(request: HttpRequest) -> HttpResponse:
     """The GPUs that wasted most in the last 24 hours; the page fetches it when it is there, so that it need not wait for it."""
     period = read_period(request)

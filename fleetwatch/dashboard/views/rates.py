@@ -12,6 +12,7 @@ from fleetwatch.costs.owned import measured_draw
 from fleetwatch.costs.services import RateError, Subject, set_rate
 from fleetwatch.costs.tco import Component, components, price
 from fleetwatch.dashboard import numbers, owned
+from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.prices import read_since
 from fleetwatch.inventory.models import GPUModel
@@ -20,6 +21,7 @@ from fleetwatch.inventory.models import GPUModel
 @require_http_methods(["GET", "POST"])
 @admin_required
 @never_cache
+@takes("gpu_model", *(field.name for field in owned.FIELDS), "since", "node_class")
 def rates_calculator(request: HttpRequest) -> HttpResponse:
     """What an owned GPU-hour costs, part by part: a GET tries it, a POST books it as the model's rate."""
     period = read_period(request)

@@ -16,6 +16,7 @@ from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
+from fleetwatch.dashboard.parameters import takes, takes_only
 from fleetwatch.reports import drawn, files, monthly, selectors
 from fleetwatch.reports.models import Report
 
@@ -36,6 +37,7 @@ SPREAD = {PROPORTIONAL: "over the teams by their dollars", EVEN: "evenly over th
 @require_GET
 @login_required
 @never_cache
+@takes()
 def reports(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/reports.html", _months(request))
 
@@ -43,6 +45,7 @@ def reports(request: HttpRequest) -> HttpResponse:
 @require_GET
 @login_required
 @never_cache
+@takes_only()
 def months(request: HttpRequest) -> HttpResponse:
     """The table of months alone, while something is computed."""
     return render(request, "dashboard/_report_months.html", _months(request))
@@ -61,6 +64,7 @@ def compute(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @login_required
+@takes()
 def report(request: HttpRequest, pk: int) -> HttpResponse:
     """A team's statement, or the fleet's report."""
     return render(request, "dashboard/report.html", _context(_found(pk), lines=MAX_LINES))
@@ -68,6 +72,7 @@ def report(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 @login_required
+@takes()
 def report_print(request: HttpRequest, pk: int) -> HttpResponse:
     """The whole report on white paper, A4."""
     return render(request, "dashboard/report_print.html", _context(_found(pk), lines=None))
@@ -75,6 +80,7 @@ def report_print(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 @login_required
+@takes_only()
 def report_file(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     if name not in FILES:
         raise Http404(name)

@@ -24,6 +24,7 @@ from fleetwatch.costs.subjects import Subject
 from fleetwatch.dashboard import changes
 from fleetwatch.dashboard.asked import Asked, Done, RefusedError
 from fleetwatch.dashboard.install import install_command
+from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.ingest import selectors as ingest
 from fleetwatch.inventory.models import GPUModel, Node
@@ -58,6 +59,7 @@ FREE_WAYS = {OWN_LINE: "a line of its own", PROPORTIONAL: "spread by dollars", E
 @require_GET
 @login_required
 @never_cache
+@takes("edit")
 def settings(request: HttpRequest) -> HttpResponse:
     """`?edit=<id>` opens the form of a channel."""
     return _page(request)

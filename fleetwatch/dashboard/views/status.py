@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.selectors import machines
 from fleetwatch.ingest.pressure import REFUSED_FROM, meaning
@@ -51,6 +52,7 @@ class Queue:
 
 @require_GET
 @login_required
+@takes()
 def status(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
     sources = job_sources()

@@ -1,6 +1,8 @@
 """The waste report: who wasted how much in a period."""
 
+from dataclasses import replace
 from decimal import Decimal
+from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -15,6 +17,7 @@ from fleetwatch.costs.sites import energy
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL, with_free
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.choices import chosen
+from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes, takes_only
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.sums import together
 from fleetwatch.diagnosis.places import progress
@@ -42,14 +45,15 @@ SPREAD = {OWN_LINE: "Free apart", PROPORTIONAL: "Free in proportion", EVEN: "Fre
 
 @require_GET
 @login_required
+@takes("group_by", *SUBJECTS, "free", *PERIOD)
 def waste(request: HttpRequest) -> HttpResponse:
     if not selectors.has_data():
         return redirect("welcome")
     period = read_period(request)
-    # `group_by` is what the API calls it
-    group_by = chosen(request, "group" if request.GET.get("group") else "group_by", GROUPS, default="team")
-    seen = None if group_by == "cause" else costs.look(period.interval, group_by, "node")
-    lines, rest, totals = _lines(seen, group_by, period.interval)
+    group_by = chosen(request, "group_by", GROUPS, default="team")
+    scope, filters = filtered(request)
+    seen = None if group_by == "cause" else costs.look(period.interval, group_by, "node", scope=scope)
+    lines, rest, totals = _lines(seen, group_by, period.interval, scope)
     way = chosen(request, "free", SPREAD, default=OWN_LINE) if group_by in PAYERS else OWN_LINE
     context = {
         "groups": GROUPS.items(),
@@ -67,32 +71,49 @@ def waste(request: HttpRequest) -> HttpResponse:
         "progress": progress(period.interval, now=period.now) if group_by == "cause" else None,
         "energy": energy(
             period.interval,
-            scope=Scope(states=IDLE_OR_STALLED),
+            scope=replace(scope, states=IDLE_OR_STALLED),
             by_node=None if seen is None else seen.within(IDLE_OR_STALLED).by("node"),
         ),
-        "csv_url": f"{reverse('waste_csv')}?{period.timeframe.query}&group={group_by}" if group_by in CSV_GROUPS else "",
+        "filters": filters,
+        "kept": _more({name: value for name, value in filters.items() if name != group_by}),
+        "kept_all": _more(filters),
+        "csv_url": _csv_url(period.timeframe.query, group_by, filters),
     }
     return render(request, "dashboard/waste.html", period.context("waste", **context))
 
 
-def _lines(seen: Look | None, group_by: str, interval: Interval) -> tuple[list[Group], Rest, Totals]:
+def _lines(seen: Look | None, group_by: str, interval: Interval, scope: Scope) -> tuple[list[Group], Rest, Totals]:
     """All lines, of jobs the first; those that the page leaves off; and the total of everything. Nothing seen: by cause."""
     if seen is not None and group_by == "job":
         jobs = seen.ranked(group_by, MAX_LINES)
         return jobs.groups, jobs.after, jobs.totals
-    found = waste_by_cause(interval) if seen is None else seen.breakdown(group_by)
+    found = waste_by_cause(interval, scope=scope) if seen is None else seen.breakdown(group_by)
     left = found.lines[MAX_LINES:]
     return found.lines, Rest(len(left), together([line.totals for line in left])), found.totals
 
 
+def _more(filters: dict[str, str]) -> str:
+    """The filters as further parameters of a link."""
+    return f"&{urlencode(filters)}" if filters else ""
+
+
+def _csv_url(period: str, group_by: str, filters: dict[str, str]) -> str:
+    """Where the same lines are as CSV; "" where they are not."""
+    if group_by not in CSV_GROUPS:
+        return ""
+    return f"{reverse('waste_csv')}?{period}&{urlencode({'group_by': group_by} | filters)}"
+
+
 @require_GET
 @login_required
+@takes_only("group_by", *SUBJECTS, *PERIOD)
 def waste_csv(request: HttpRequest) -> HttpResponse:
     """The report as CSV: every line, exact."""
     period = read_period(request)
-    group_by = request.GET.get("group", "team")
+    group_by = request.GET.get("group_by", "team")
     if group_by not in CSV_GROUPS:
         raise Http404(group_by)
-    response = HttpResponse(to_csv(waste_rows(period.interval, group_by)), content_type="text/csv; charset=utf-8")
+    scope, _ = filtered(request)
+    response = HttpResponse(to_csv(waste_rows(period.interval, group_by, scope=scope)), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="fleetwatch-waste-by-{group_by}.csv"'
     return response

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.dashboard import selectors
 from fleetwatch.dashboard.install import install_command
+from fleetwatch.dashboard.parameters import takes, takes_only
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.ingest import tokens
 
@@ -22,6 +23,7 @@ USES = 100
 
 @require_http_methods(["GET", "POST"])
 @never_cache
+@takes()
 def welcome(request: HttpRequest) -> HttpResponseBase:
     return _make_command(request) if request.method == "POST" else _show(request)
 
@@ -39,6 +41,7 @@ def _make_command(request: HttpRequest) -> HttpResponseBase:
 
 @require_GET
 @login_required
+@takes_only()
 def waiting(request: HttpRequest) -> HttpResponse:
     """The waiting line, for htmx."""
     return render(request, "dashboard/_waiting.html", _arrived())

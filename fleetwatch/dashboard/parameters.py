@@ -1,0 +1,95 @@
+"""What a page's address may ask for: a parameter that the page does not know is said on it, an old name leads to the new one.
+
+Files and fragments, on which nothing can be said, refuse it.
+"""
+
+from collections.abc import Callable, Collection
+from functools import wraps
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+
+from fleetwatch.costs.totals import Scope
+
+View = Callable[..., HttpResponseBase]
+
+PERIOD = ("from", "to", "range")
+SUBJECTS = ("team", "user", "project", "cost_centre", "node", "gpu_model")  # as the API's filters
+RENAMED = {"group": "group_by", "model": "gpu_model"}
+LONGEST_NAME = 60  # of what is told back
+MAX_TOLD = 5  # of unknown names
+
+
+def takes(*names: str) -> Callable[[View], View]:
+    """A page that knows these parameters: another one is said above it, with the sentence that nothing was narrowed by it."""
+
+    def marked(view: View) -> View:
+        @wraps(view)
+        def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if request.method != "GET":
+                return view(request, *args, **kwargs)
+            renamed = _renamed(request, names)
+            if renamed is not None:
+                return redirect(renamed)
+            for name in _unknown(request, names)[:MAX_TOLD]:
+                messages.error(request, f"{_sentence(name, names)} What you see is not narrowed by it.")
+            return view(request, *args, **kwargs)
+
+        answer.parameters = names  # type: ignore[attr-defined]
+        return answer
+
+    return marked
+
+
+def takes_only(*names: str) -> Callable[[View], View]:
+    """A file or a fragment that knows these parameters: 422 for another one."""
+
+    def marked(view: View) -> View:
+        @wraps(view)
+        def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            renamed = _renamed(request, names)
+            if renamed is not None:
+                return redirect(renamed)
+            unknown = _unknown(request, names)
+            return refused(unknown[0], names) if unknown else view(request, *args, **kwargs)
+
+        answer.parameters = names  # type: ignore[attr-defined]
+        return answer
+
+    return marked
+
+
+def refused(name: str, names: Collection[str]) -> HttpResponse:
+    """422: there is no such parameter; with those that there are."""
+    return HttpResponse(f"{_sentence(name, names)}\n", content_type="text/plain; charset=utf-8", status=422)
+
+
+def filtered(request: HttpRequest) -> tuple[Scope, dict[str, str]]:
+    """What the address narrows the figures to, and the same by name; a parameter that is missing or empty narrows nothing."""
+    filters = {name: request.GET[name] for name in SUBJECTS if request.GET.get(name)}
+    return Scope(**filters), filters  # type: ignore[arg-type]
+
+
+def _unknown(request: HttpRequest, names: Collection[str]) -> list[str]:
+    return [name for name in request.GET if name not in names]
+
+
+def _sentence(name: str, names: Collection[str]) -> str:
+    there = f"parameters are {', '.join(names)}" if names else "there are none here"
+    return f"There is no parameter {name[:LONGEST_NAME]!r}: {there}."
+
+
+def _renamed(request: HttpRequest, names: Collection[str]) -> str | None:
+    """The address with new names for old ones; None where it has none that the page knows by its new name."""
+    old = [name for name in request.GET if name not in names and RENAMED.get(name) in names]
+    if not old:
+        return None
+    params = request.GET.copy()
+    for name in old:
+        values = params.pop(name)
+        if RENAMED[name] not in params:
+            params.setlist(RENAMED[name], values)
+    return f"{request.path}?{params.urlencode()}"

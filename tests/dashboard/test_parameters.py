@@ -1,0 +1,115 @@
+"""An address never lies: what a page does not know of it is said, old names lead on, files refuse."""
+
+from html import unescape
+
+import pytest
+from django.urls import get_resolver
+
+from fleetwatch.dashboard import charts, urls
+from tests.costs.factories import a_gpu, a_job, an_entry
+from tests.dashboard import fleet
+
+pytestmark = pytest.mark.django_db
+
+# they answer to forms alone, or to every method with a form's rules
+FORMS = {
+    "move-gpu", "finding_decide", "report_compute", "invoice_change", "budget_set", "theme", "settings_change",
+}  # fmt: skip
+CHARTS = "chart"  # each has its own (charts.PARAMETERS)
+
+
+@pytest.fixture
+def small(admin):
+    fleet.make(nodes=1, gpus=2, hours=4)
+    return admin
+
+
+def text(answer):
+    return unescape(answer.content.decode())
+
+
+def test_every_page_says_what_its_address_may_ask_for():
+    pages = [each for each in urls.urlpatterns if each.name not in {None, CHARTS, "explain"} | FORMS]
+
+    assert [each.name for each in pages if not hasattr(each.callback, "parameters")] == []
+    assert len(pages) > 30
+    assert get_resolver() is not None
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("/?team=nlp", "There is no parameter 'team': parameters are from, to, range. What you see is not narrowed by it."),
+        ("/jobs?state=running", "There is no parameter 'state': parameters are q, team, user, project, cost_centre, node, gpu_model,"),
+        ("/waste?tz=America/New_York", "There is no parameter 'tz': parameters are group_by, team,"),
+        ("/fleet?team=nlp", "There is no parameter 'team': parameters are metric, from, to, range."),
+        ("/findings?node=n1", "There is no parameter 'node': parameters are status, cause,"),
+        ("/budgets?from=now-7d", "There is no parameter 'from': there are none here."),
+        ("/reports?team=nlp", "There is no parameter 'team': there are none here."),
+        ("/settings?tab=rates", "There is no parameter 'tab': parameters are edit."),
+        ("/search?q=x&limit=3", "There is no parameter 'limit': parameters are q."),
+        ("/explain?team=nlp&gpus=1", "There is no parameter 'gpus': parameters are team,"),
+        ("/explain?gpu=GPU-node-001-0&team=nlp", "There is no parameter 'team': parameters are gpu, job, state,"),
+    ],
+)
+def test_a_page_says_what_it_does_not_know(small, address, sentence):
+    answer = small.get(address)
+
+    assert answer.status_code == 200
+    assert sentence in text(answer)
+    assert "There is no parameter" not in text(small.get(address.partition("?")[0], follow=True))
+
+
+@pytest.mark.parametrize("address", ["/waste.csv?teams=nlp", "/now?team=nlp", "/worst?team=nlp", "/charts/spend?model=H100&colour=1"])
+def test_a_file_or_a_fragment_refuses_it(small, address):
+    answer = small.get(address, follow=True)
+
+    assert answer.status_code == 422
+    assert "parameters are" in answer.content.decode()
+
+
+def test_each_chart_knows_its_own(small):
+    assert set(charts.PARAMETERS) | set(charts.METRICS) == set(charts.CHARTS)
+    assert small.get("/charts/spend?node=node-001&as=csv").status_code == 200
+    assert small.get("/charts/fleet?node=node-001").status_code == 422
+    assert small.get("/charts/budget?from=now-1h").status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("/waste?from=now-7d&to=now&group=user", "/waste?from=now-7d&to=now&group_by=user"),
+        ("/waste?group=user&group_by=job", "/waste?group_by=job"),
+        ("/waste.csv?group=user", "/waste.csv?group_by=user"),
+        ("/waste?model=H100+SXM", "/waste?gpu_model=H100+SXM"),
+    ],
+)
+def test_an_old_name_leads_to_the_one_that_the_api_has(small, old, new):
+    answer = small.get(old)
+
+    assert (answer.status_code, answer.headers["Location"]) == (302, new)
+
+
+def test_a_hostile_name_is_told_bounded_and_as_text(small):
+    page = small.get("/waste", query_params={"<b>" * 50: "1"}).content.decode()
+
+    assert "There is no parameter" in page
+    assert "<b><b>" not in page
+    assert page.count("&lt;b&gt;") == 20
+
+
+def test_the_waste_page_and_its_csv_show_what_their_filters_name(admin):
+    wide = a_gpu(uuid="GPU-A", model="H100 SXM", node="n1")
+    other = a_gpu(uuid="GPU-B", model="L40S", node="n2")
+    an_entry(wide, "idle", job=a_job(key="slurm/c/1", user="ann"), tier="certain")
+    an_entry(other, "idle", job=a_job(key="slurm/c/2", user="bob"), tier="certain")
+    period = "from=2026-11-01&to=2026-11-08&group_by=user"
+
+    page = text(admin.get(f"/waste?{period}&gpu_model=L40S"))
+    file = admin.get(f"/waste.csv?{period}&gpu_model=L40S").content.decode()
+
+    assert "bob" in page
+    assert "ann" not in page.partition("<main")[2]
+    assert "gpu model L40S" in page.replace("GPU model", "gpu model")
+    assert "bob" in file
+    assert "ann" not in file
