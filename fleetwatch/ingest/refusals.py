@@ -59,7 +59,7 @@ def answers_errors(view: View) -> View:
 def refusal(error: Exception) -> JsonResponse:
     """The answer to a request that ended in one of REFUSED."""
     status, text, field = next((status, text, field) for kind, status, text, field in REFUSALS if isinstance(error, kind))
-    field = error.field if isinstance(error, WireError) else field
+    field = error.field if isinstance(error, WireError | TooMuchNewError) else field
     if isinstance(error, DATABASE_ERRORS):
         text = database_trouble(error)
     if text == DISK_FULL:

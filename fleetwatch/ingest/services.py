@@ -10,8 +10,10 @@ from django.db import transaction
 from agent.wire import Batch, WireError
 from fleetwatch.ingest.models import Rights
 from fleetwatch.ingest.tokens import NO_RIGHTS
+from fleetwatch.inventory import intake
 from fleetwatch.inventory import services as inventory
 from fleetwatch.inventory.extents import newest_ms, oldest_ms
+from fleetwatch.inventory.intake import Brought
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.services import Refused
 from fleetwatch.jobs import services as jobs
@@ -78,6 +80,7 @@ def _store(node: Node, batch: Batch, payload: bytes, rights: Rights, *, sent_ms:
     offset_ms = telemetry.clock_offset(node.pk, batch.boot_id, measured_ms)
     if not telemetry.record_sequence(node, batch, offset_ms=offset_ms):
         return Stored(0, 1)
+    intake.count({node.pk: Brought(events=len(batch.events), batch_bytes=len(payload))}, received_at)
     refused: dict[int, Refused] = {}
     quarantined = is_quarantined(batch, offset_ms=offset_ms, received_at=received_at)
     if quarantined:

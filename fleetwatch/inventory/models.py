@@ -40,6 +40,8 @@ class Intake(models.Model):
     teams = models.BigIntegerField()
     gpu_models = models.BigIntegerField()
     gpus = models.BigIntegerField(default=0)
+    events = models.BigIntegerField(default=0)
+    batch_bytes = models.BigIntegerField(default=0, help_text="as sent, but those that came the short way (ingest/door.py)")
 
 
 class GPU(models.Model):

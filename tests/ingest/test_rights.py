@@ -1,6 +1,7 @@
 """What a token may say beyond its own node, and how much that is new it may bring, at the door."""
 
 from datetime import timedelta
+from secrets import token_hex
 
 import pytest
 import time_machine
@@ -8,14 +9,14 @@ from django.core.management import CommandError, call_command
 
 from agent import sender
 from fleetwatch.accounts.models import Team
-from fleetwatch.ingest import tokens
+from fleetwatch.ingest import door, tokens
 from fleetwatch.ingest.models import AgentToken, Rights
 from fleetwatch.ingest.tokens import create_agent_token, set_rights
 from fleetwatch.inventory import intake
 from fleetwatch.inventory.models import GPU, GPUModel, Intake
 from fleetwatch.jobs.models import Job, JobChange, JobRecord
 from fleetwatch.telemetry.models import Batch, ReceivedSequence
-from tests.ingest.factories import NOW, NOW_MS, T0, gpu, holding, job, payload, post, token
+from tests.ingest.factories import NOW, NOW_MS, T0, gpu, holding, job, pack, payload, post, token
 from tests.ingest.wsgi import DoorClient
 
 pytestmark = pytest.mark.django_db
@@ -113,7 +114,7 @@ def test_a_cluster_that_no_key_can_name_is_a_clear_error(name):
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(intake, "LIMITS", {"jobs": 4, "labels": 6, "teams": 3, "gpu_models": 2, "gpus": 5})
+    monkeypatch.setattr(intake, "LIMITS", intake.LIMITS | {"jobs": 4, "labels": 6, "teams": 3, "gpu_models": 2, "gpus": 5})
 
 
 def jobs(count, *, first=0, **facts):
@@ -130,7 +131,7 @@ def test_new_jobs_are_bounded_by_node_and_hour(client, clock):
     again = post(client, minute(2, **jobs(1)), bearer=bearer)
 
     assert (refused.status_code, refused["Retry-After"]) == (429, "3600")
-    assert refused.json()["error"] == "more than 4 new jobs in one hour from this node: come again later"
+    assert refused.json() == {"error": "more than 4 new jobs in one hour from this node: come again later", "field": "jobs"}
     assert again.status_code == 200
     assert (Job.objects.count(), Batch.objects.count()) == (4, 3)
     clock.move_to(NOW + timedelta(hours=1))
@@ -208,8 +209,66 @@ def test_new_gpus_are_bounded_and_known_ones_are_not_counted_again(client):
     assert GPU.objects.count() == 5
 
 
+def test_events_are_bounded_by_node_and_hour(client, clock, monkeypatch):
+    monkeypatch.setattr(intake, "LIMITS", intake.LIMITS | {"events": 4})
+    bearer = token()
+    faults = [{"gpu": 0, "at_ms": T0 + number, "kind": "xid", "code": number} for number in range(3)]
+    assert post(client, minute(0, events=faults), bearer=bearer).status_code == 200
+
+    refused = post(client, minute(1, events=faults[:2]), bearer=bearer)
+    fewer = post(client, minute(1, events=faults[:1]), bearer=bearer)
+
+    assert (refused.status_code, refused["Retry-After"], refused.json()["field"]) == (429, "3600", "events")
+    assert fewer.status_code == 200
+    clock.move_to(NOW + timedelta(hours=1))
+    assert post(client, minute(2, events=faults), bearer=bearer).status_code == 200
+
+
+def noisy(number, **keys):
+    """A batch that no gzip makes small."""
+    return minute(number, **keys) | {"sources": [{"kind": "x", "ok": False, "why": token_hex(150)}]}
+
+
+def test_bytes_of_batches_are_bounded_by_node_and_hour_also_of_those_with_a_wrong_clock(client, monkeypatch):
+    monkeypatch.setattr(intake, "LIMITS", intake.LIMITS | {"batch_bytes": 2 * len(pack(noisy(0))) + 100})
+    monkeypatch.setattr(door, "MAX_SHORT_BYTES", 0)
+    bearer = token()
+    ahead = {"start_ms": [NOW_MS + 3_600_000] * 6}
+    assert post(client, noisy(0), bearer=bearer).status_code == 200
+    wrong = noisy(1)
+    wrong["windows"] |= ahead
+    assert post(client, wrong, bearer=bearer).status_code == 200
+
+    refused = post(client, noisy(2), bearer=bearer)
+
+    assert (refused.status_code, refused["Retry-After"], refused.json()["field"]) == (429, "3600", "windows")
+    assert post(client, noisy(0, node="n2", gpus=[gpu("GPU-2")]), bearer=token("n2")).status_code == 200
+
+
+def test_the_short_way_takes_so_many_bytes_of_a_node_in_an_hour(monkeypatch, clock):
+    client, bearer = DoorClient(), token()
+    post(client, minute(0), bearer=bearer)
+    monkeypatch.setattr(door, "MAX_SHORT_BYTES", 2 * len(pack(minute(1))) + 10)
+
+    assert [post(client, minute(number), bearer=bearer).status_code for number in range(1, 5)] == [200] * 4
+
+    assert client.short == 2
+    clock.move_to(NOW + timedelta(hours=1))
+    post(client, minute(5), bearer=bearer)
+    assert client.short == 3
+
+
+def test_what_an_import_brought_does_not_stop_the_nodes_agent(client, monkeypatch):
+    monkeypatch.setattr(intake, "LIMITS", intake.LIMITS | {"jobs": 1})
+    bearer = create_agent_token("n1", NOW, Rights(may_import=True))
+    many = accounting() | {"jobs": [job(f"slurm/della/{number}", end_ms=T0) for number in range(5)]}
+    assert post(client, many, bearer=bearer).status_code == 200
+
+    assert post(client, minute(1), bearer=bearer).status_code == 200
+
+
 def test_an_import_may_bring_more(client, monkeypatch):
-    monkeypatch.setattr(intake, "LIMITS", {"jobs": 1, "labels": 1, "teams": 1, "gpu_models": 1, "gpus": 9})
+    monkeypatch.setattr(intake, "LIMITS", intake.LIMITS | {"jobs": 1, "labels": 1, "teams": 1, "gpu_models": 1, "gpus": 9})
     monkeypatch.setattr(intake, "IMPORT_FACTOR", 3)
     bearer = create_agent_token("n1", NOW, Rights(may_import=True))
     ended = accounting()
@@ -221,7 +280,7 @@ def test_an_import_may_bring_more(client, monkeypatch):
 
 def test_of_a_group_only_who_brings_too_much_is_refused(monkeypatch):
     client, bearers = DoorClient(), {node: token(node) for node in ("n1", "n2")}
-    monkeypatch.setattr(intake, "LIMITS", {"jobs": 1, "labels": 9, "teams": 9, "gpu_models": 9, "gpus": 9})
+    monkeypatch.setattr(intake, "LIMITS", intake.LIMITS | {"jobs": 1, "labels": 9, "teams": 9, "gpu_models": 9, "gpus": 9})
     for number in range(2):
         for node, bearer in bearers.items():
             post(client, minute(number, node=node, gpus=[gpu(f"GPU-{node}")]), bearer=bearer)
