@@ -8,6 +8,7 @@ the hub imports this module too.
 import gzip
 import json
 import math
+import re
 from dataclasses import dataclass, field, fields
 from typing import AbstractSet, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -65,6 +66,9 @@ BOOKED_LABELS = {
     "slurm_job_partition": "partition",
     "slurm_job_qos": "qos",
 }
+
+# NVML's form: of a GPU, of a MIG instance, and of one as drivers before R470 named it. https://docs.nvidia.com/deploy/nvml-api
+_UUID = re.compile(r"(GPU|MIG|MIG-GPU)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(/[0-9]+/[0-9]+)?", re.IGNORECASE | re.ASCII)
 
 Columns = Dict[str, List[Any]]
 Item = Dict[str, Any]
@@ -267,7 +271,15 @@ def _gpu(item: Item, _: Mapping[str, int]) -> Item:
     if item.get("power_limit_w") is not None:
         _numbers("power_limit_w", [item["power_limit_w"]], "power_w")
     _boolean("persistence", item.get("persistence"))
-    return dict(item, unread=_labels("unread", item.get("unread")))
+    names = {name: canonical_uuid(item[name]) for name in ("uuid", "parent_uuid") if item.get(name)}
+    return {**item, **names, "unread": _labels("unread", item.get("unread"))}
+
+
+def canonical_uuid(uuid: str) -> str:
+    """The UUID as NVML writes it (`GPU-` or `MIG-` and lower-case hex), however it was written; any other name as it is."""
+    if not _UUID.fullmatch(uuid):
+        return uuid
+    return uuid.lower().replace("gpu-", "GPU-").replace("mig-", "MIG-")
 
 
 def _job(item: Item, _: Mapping[str, int]) -> Item:

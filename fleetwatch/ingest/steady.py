@@ -62,7 +62,7 @@ def facts(body: bytes) -> Facts | None:
     given = _decoded(body)
     if given is None:
         return None
-    uuids = tuple(gpu["uuid"] for gpu in msgspec.json.decode(given.gpus))
+    uuids = tuple(wire.canonical_uuid(gpu["uuid"]) for gpu in msgspec.json.decode(given.gpus))
     return Facts(given.node, given.boot_id, given.window_s, bytes(given.gpus), bytes(given.node_labels), uuids)
 
 

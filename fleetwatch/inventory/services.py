@@ -68,11 +68,27 @@ class Registered:
 def node_by_name(name: str) -> Node:
     """The node of that name; made when it is new.
 
-    Raises ValueError for a name that could not stand in an address or a host name.
+    Raises ValueError for a name that could not stand in an address or a host name, and for a new one that differs from a
+    node's only in case: host names have none, and one machine would be two.
     """
     if not NODE_NAME.fullmatch(name):
         raise ValueError("a node's name has 1 to 253 letters, digits and . _ : - and begins and ends with a letter or digit")
-    return Node.objects.get_or_create(name=name)[0]
+    return Node.objects.filter(name=name).first() or _new_node(name)
+
+
+@transaction.atomic
+def _new_node(name: str) -> Node:
+    _lock_name(f"inventory.node {name.lower()}")
+    same = Node.objects.filter(name__iexact=name).order_by("pk").first()
+    if same is not None and same.name != name:
+        raise ValueError(f"there is a node {same.name}: names that differ only in case are one host's, use that one")
+    return same or Node.objects.create(name=name)
+
+
+def _lock_name(name: str) -> None:
+    """Until the transaction ends nobody else has it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(name)])
 
 
 def lock_node(node_id: int, batch: Batch | None = None, *, received_at: datetime | None = None) -> Node:
@@ -130,8 +146,7 @@ def register_batch(node: Node, batch: Batch, *, offset_ms: int, received_at: dat
 def hold_new(gpus: Iterable[GPU]) -> None:
     """Until the transaction ends nobody else registers first windows of these GPUs: of two nodes at once one is the first."""
     for uuid in sorted(gpu.uuid for gpu in gpus):
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_key(f"inventory.gpu {uuid}")])
+        _lock_name(f"inventory.gpu {uuid}")
 
 
 def _windows_of(gpus: dict[int, GPU], seen: dict[int, list[Span]]) -> dict[int, list[Span]]:

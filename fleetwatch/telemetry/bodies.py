@@ -95,7 +95,7 @@ def uuids(bodies: Iterable[Body]) -> dict[Naming, list[str]]:
     namings = {_naming(body) for body in bodies}
     for _, text in namings:
         if text not in by_text:
-            by_text[text] = [gpu.uuid for gpu in _GPUS.decode(text)]
+            by_text[text] = [wire.canonical_uuid(gpu.uuid) for gpu in _GPUS.decode(text)]
     return {(node_id, text): by_text[text] for node_id, text in namings}
 
 

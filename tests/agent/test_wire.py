@@ -195,6 +195,30 @@ def test_bytes_that_are_no_batch_are_a_wire_error(body):
         wire.decode(body)
 
 
+HEX = "0a1b2c3d-aaaa-bbbb-cccc-dddddddddddd"
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("GPU-" + HEX, "GPU-" + HEX),
+        ("gpu-" + HEX.upper(), "GPU-" + HEX),
+        ("Mig-" + HEX.upper(), "MIG-" + HEX),
+        ("mig-gpu-" + HEX.upper() + "/1/0", "MIG-GPU-" + HEX + "/1/0"),
+        ("GPU-A", "GPU-A"),  # no UUID of NVML: another source's name
+        ("GPU-" + HEX.upper() + "-3", "GPU-" + HEX.upper() + "-3"),
+    ],
+)
+def test_a_uuid_is_written_as_nvml_writes_it(given, kept):
+    batch = wire.parse(mapping(gpus=[{"uuid": given, "parent_uuid": given}]))
+
+    assert (batch.gpus[0]["uuid"], batch.gpus[0]["parent_uuid"]) == (kept, kept)
+
+
+def test_a_gpu_that_is_named_in_two_cases_is_named_twice():
+    assert refused(gpus=[{"uuid": "GPU-" + HEX}, {"uuid": "gpu-" + HEX.upper()}]) == "gpus"
+
+
 def test_encoding_refuses_what_json_has_no_word_for():
     batch = replace(wire.parse(mapping()), windows=windows(power_w=[float("nan")]))
 

@@ -16,6 +16,7 @@ from fleetwatch.inventory.steady import settle
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job, JobChange, JobRecord, SourceReport
 from fleetwatch.ledger.reading import capacities
 from fleetwatch.lib.intervals import from_ms
+from fleetwatch.telemetry import hot
 from fleetwatch.telemetry.models import Batch, HealthEvent, ReceivedSequence, SealMark, TouchedHour
 from tests.ingest.factories import NOW, NOW_MS, gpu, job, pack, payload, post, token
 from tests.ingest.wsgi import DoorClient
@@ -100,6 +101,22 @@ def test_another_process_that_learned_something_else_is_noticed(client):
 
     assert client.short == 0
     assert GPU.objects.get().power_limit_w == 700.0
+
+
+@pytest.mark.parametrize("cases", [("lower", "upper"), ("upper", "lower")])
+def test_a_uuid_in_another_case_is_the_same_gpu_stored_hot_and_by_the_short_way(client, cases):
+    uuid = "GPU-0a1b2c3d-aaaa-bbbb-cccc-dddddddddddd"
+    written = {"lower": uuid, "upper": uuid.upper()}
+    bearer = token()
+    for number in range(6):
+        written_as = written[cases[number // 3]]
+        assert post(client, step(number, gpus=[gpu(written_as)]), bearer=bearer).json()["stored"] == 6
+
+    [row] = GPU.objects.all()
+    windows = hot.decode(hot.marked_since(row.node_id, 0), None).windows
+    assert (row.uuid, client.short) == (uuid, 4)
+    assert set(windows["gpu_id"].tolist()) == {row.pk}
+    assert len(windows["start_ms"]) == 36
 
 
 def test_processes_share_what_they_learned_of_the_same_facts(client):

@@ -93,6 +93,19 @@ def test_a_name_that_no_node_can_have_is_422_and_costs_no_use(client, name):
     assert not Node.objects.exists()
 
 
+@pytest.mark.parametrize(("first", "second"), [("gpu-07", "GPU-07"), ("GPU-07", "gpu-07")])
+def test_a_second_node_whose_name_differs_only_in_case_is_422_and_costs_no_use(client, first, second):
+    bearer = create_enrollment_token(NOW, uses=2, ttl=HOUR)
+    enroll(client, first, bearer=bearer)
+
+    answer = enroll(client, second, bearer=bearer)
+
+    assert (answer.status_code, answer.json()["field"]) == (422, "node")
+    assert f"there is a node {first}" in answer.json()["error"]
+    assert EnrollmentToken.objects.get().uses_left == 1
+    assert [node.name for node in Node.objects.all()] == [first]
+
+
 @pytest.mark.parametrize("name", ["a", "gpu-07.rack_3:1", "n" * 253])
 def test_ordinary_names_are_fine(client, name):
     assert enroll(client, name, bearer=create_enrollment_token(NOW, uses=1, ttl=HOUR)).status_code == 201
