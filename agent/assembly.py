@@ -30,9 +30,10 @@ def workloads(chosen: Config) -> Callable[[Source], Workloads]:
     return choose
 
 
-def hub(chosen: Config) -> EnrollingSender:
-    """The way to the hub."""
-    return EnrollingSender(Access(chosen.server, chosen.node, chosen.token, chosen.spool, chosen.ca_file, chosen.token_file))
+def hub(chosen: Config, *, may_enrol: bool = True) -> EnrollingSender:
+    """The way to the hub; with may_enrol an enrolment token is exchanged for the node's own at the first refusal."""
+    access = Access(chosen.server, chosen.node, chosen.token, chosen.spool, chosen.ca_file, chosen.token_file)
+    return EnrollingSender(access, may_enrol=may_enrol)
 
 
 def identity(spool_id: str) -> Identity:

@@ -36,10 +36,11 @@ class EnrollingSender:
     """A Sender that enrols when the hub refuses the given token as an agent's.
 
     A token that was exchanged and then revoked is not exchanged again: that takes a new one from the hub's settings.
+    `may_enrol` is False where the sender is no node, as an import: an exchange would make one.
     """
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
+    def __init__(self, access: Access, *, may_enrol: bool = True) -> None:
+        self._access, self._may_enrol = access, may_enrol
         self._kept = _read(_file(access))
         self._token, self._is_enrolled = access.token, False
         self._sender = self._with(access.token)
@@ -55,7 +56,7 @@ class EnrollingSender:
         outcome = self._sender.send(payload)
         if outcome.is_token_refused and self._is_token_new():
             outcome = self._sender.send(payload)
-        if outcome.status != 401 or self._is_enrolled:
+        if outcome.status != 401 or self._is_enrolled or not self._may_enrol:
             return outcome
         token = self._exchange()
         if token is None:

@@ -14,7 +14,7 @@ from agent import __version__, batch, wire
 from agent.assembly import hub
 from agent.config import Config
 from agent.reading import Job, Workload
-from agent.replay import maker, send_all
+from agent.replay import ReplayError, maker, send_all
 from agent.sacct import HistoryError, Reader
 from agent.sender import Outcome, Pump
 from agent.sources.replay import zone
@@ -25,12 +25,18 @@ MAX_BYTES = 512 * 1024 * 1024
 WINDOW_S = 10  # the wire wants one; there are no windows
 BOOT_START_MS = 0  # an import is older than every boot: whatever a living agent says of the node is newer
 STANDARD_INPUT = Path("-")
+# an enrolment token is not exchanged: who imports is no node, and its use is for one
+NO_NODE_TOKEN = (
+    "the hub does not take this token for an import: it needs one with the right to import (an enrolment token has none), "
+    "made by manage.py create_agent_token --import NODE, or in Settings, Agents"
+)
 
 
 def send(chosen: Config) -> int:
     """Sends every file; a line on standard output for each. Raises HistoryError, ReplayError."""
+    deliver = hub(chosen, may_enrol=False).send
     for path in chosen.files:
-        count = import_file(path, chosen, hub(chosen).send)
+        count = import_file(path, chosen, deliver)
         sys.stdout.write("%s: %d jobs, all at the hub\n" % (path, count))
         sys.stdout.flush()
     return 0
@@ -47,15 +53,25 @@ def import_file(path: Path, chosen: Config, deliver: Callable[[bytes], Outcome])
     folder = Path(tempfile.mkdtemp(prefix="fleetwatch-history-"))
     spool = Spool(folder, identity=lambda _: identity)
     try:
-        pump = Pump(spool, deliver, flush_s=30)
+        pump = Pump(spool, deliver, flush_s=30, ends_at_refusal=True)
         sender = batch.Sender(chosen.node, identity.boot_id, identity.boot_start_ms, WINDOW_S)
         for part in _parts(jobs):
             spool.append(maker(_batch(part, sender)), windows=0)
-            send_all(pump)
+            _send(pump)
     finally:
         spool.close()
         shutil.rmtree(folder, ignore_errors=True)
     return len(jobs)
+
+
+def _send(pump: Pump) -> None:
+    """As send_all; of a token that is no node's it says which one an import takes."""
+    try:
+        send_all(pump)
+    except ReplayError:
+        if pump.last is not None and pump.last.status == 401:
+            raise ReplayError(NO_NODE_TOKEN) from None
+        raise
 
 
 def _batch(jobs: Sequence[Job], sender: batch.Sender) -> wire.Batch:

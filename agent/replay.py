@@ -150,7 +150,7 @@ def _send_log(recorded: Log, config: Config, job: Optional[Job], send: Callable[
     workload = _workload(recorded, job, window_s)
     folder = Path(tempfile.mkdtemp(prefix="fleetwatch-replay-"))
     spool = Spool(folder, identity=lambda _: identity)
-    pump = Pump(spool, send, flush_s=30)
+    pump = Pump(spool, send, flush_s=30, ends_at_refusal=True)
     windows = batches = 0
     started = time.monotonic()
     try:
@@ -202,10 +202,10 @@ def send_all(pump: Pump) -> None:
         outcome = pump.last
         if delay is None or outcome is None:
             return
-        if pump.rejected or outcome.is_token_refused:
+        if pump.rejected or outcome.is_refusal:
             raise ReplayError(outcome.text)
         if delay and time.monotonic() + delay > deadline:
-            raise ReplayError(outcome.text)
+            raise ReplayError("given up after %d s: %s" % (PATIENCE_S, outcome.text))
         if not delay:
             deadline = time.monotonic() + PATIENCE_S
         time.sleep(delay)

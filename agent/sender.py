@@ -68,6 +68,11 @@ class Outcome:
         return self.status in (401, 403)
 
     @property
+    def is_refusal(self) -> bool:
+        """Whether trying again is of no use before a person has acted."""
+        return self.is_token_refused or self.verdict is Verdict.REJECTED
+
+    @property
     def is_failure(self) -> bool:
         """Whether the hub failed at this very batch, as far as its answer tells."""
         return self.status is not None and self.status >= 500 and self.status not in HUB_IS_AWAY
@@ -231,14 +236,17 @@ def wait_s(outcome: Outcome, *, failures: int, jitter: float) -> float:
 
 
 class Pump:
-    """Empties the spool into the hub, one batch after the other; owns what an answer does to a batch."""
+    """Empties the spool into the hub, one batch after the other; owns what an answer does to a batch.
 
-    def __init__(self, spool: Spool, send: Callable[[bytes], Outcome], *, flush_s: int) -> None:
+    `ends_at_refusal` is for a command whose last words are the refusal: it is not logged before.
+    """
+
+    def __init__(self, spool: Spool, send: Callable[[bytes], Outcome], *, flush_s: int, ends_at_refusal: bool = False) -> None:
         self.flush_s = flush_s  # the hub may ask for another
         self.last: Optional[Outcome] = None
         self.rejected = 0
         self.last_refusal: Optional[str] = None  # what the hub said of the last batch that was set aside
-        self._spool, self._send = spool, send
+        self._spool, self._send, self._ends_at_refusal = spool, send, ends_at_refusal
         self._failures = 0
         self._is_trying_next = False
         self._return_at = 0.0
@@ -297,10 +305,14 @@ class Pump:
         self.rejected += 1
         self.last_refusal = outcome.text
         kept = self._spool.set_aside(entry.sequence, reason=str(outcome.status))
+        if self._ends_at_refusal:
+            return
         log.error("batch set aside sequence=%d windows=%d status=%s file=%s", entry.sequence, entry.windows, outcome.status, kept)
 
     def _log_change(self, outcome: Outcome) -> None:
         """One line when things go wrong or well again, and a reminder now and then."""
+        if self._ends_at_refusal and outcome.is_refusal:
+            return
         before = self.last.text if self.last is not None else ""
         if self.last is None and outcome.verdict is Verdict.ACCEPTED:
             log.info("the hub accepts batches")

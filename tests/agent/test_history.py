@@ -299,9 +299,23 @@ def test_a_zone_that_does_not_exist_is_a_bad_argument(hub, tmp_path, capsys):
     assert "--tz" in capsys.readouterr().err
 
 
-def test_a_hub_that_refuses_is_told(hub, tmp_path, capsys):
-    hub.answers = [(422, {}, {"error": "no such thing", "field": "jobs"})]
+REFUSALS = [
+    ((422, {}, {"error": "no such thing", "field": "jobs"}), "no such thing"),
+    ((403, {}, {"error": "this token may not import accounting"}), "may not import accounting"),
+    ((401, {}, {"error": "unknown, revoked or expired token"}), "create_agent_token --import NODE"),
+]
+
+
+@pytest.mark.parametrize(("answer", "why"), REFUSALS)
+def test_a_refused_import_is_told_once_and_enrols_no_node(hub, tmp_path, capsys, caplog, answer, why):
+    hub.answers = [answer]
     (tmp_path / "sacct.txt").write_text(table(ROW))
 
-    assert import_history(hub, tmp_path, str(tmp_path / "sacct.txt")) == 1
-    assert "no such thing" in capsys.readouterr().err
+    status = import_history(hub, tmp_path, str(tmp_path / "sacct.txt"))
+
+    error = capsys.readouterr().err
+    assert status == 1
+    assert why in error
+    assert (error.count("\n"), caplog.messages) == (1, [])
+    assert [path for path, _, _ in hub.requests] == ["/api/v1/batches"]
+    assert not (tmp_path / "spool").exists()

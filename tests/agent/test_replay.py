@@ -316,14 +316,15 @@ def test_a_recorded_log_is_played_as_a_source(tmp_path):
     assert len(source.processes(uuid)) == 1
 
 
-def test_a_refused_token_ends_the_replay_at_once(hub, tmp_path, capsys):
+def test_a_refused_token_ends_the_replay_at_once_and_is_told_once(hub, tmp_path, capsys, caplog):
     hub.answers = [(403, {}, {"error": "token of another node"})]
     log = write(tmp_path / "log.csv", [row(0), row(1)])
 
     status = main(["replay", str(log), "--server", hub.url, "--token", "t"])
 
     assert status == 1
-    assert "token of another node" in capsys.readouterr().err
+    assert capsys.readouterr().err.count("token of another node") == 1
+    assert caplog.messages == []
 
 
 def test_a_hub_that_comes_back_gets_everything(hub, tmp_path, monkeypatch):
