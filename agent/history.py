@@ -26,7 +26,7 @@ WINDOW_S = 10  # the wire wants one; there are no windows
 BOOT_START_MS = 0  # an import is older than every boot: whatever a living agent says of the node is newer
 STANDARD_INPUT = Path("-")
 # an enrolment token is not exchanged: who imports is no node, and its use is for one
-NO_NODE_TOKEN = (
+MAY_NOT_IMPORT = (
     "the hub does not take this token for an import: it needs one with the right to import (an enrolment token has none), "
     "made by manage.py create_agent_token --import NODE, or in Settings, Agents"
 )
@@ -70,7 +70,7 @@ def _send(pump: Pump) -> None:
         send_all(pump)
     except ReplayError:
         if pump.last is not None and pump.last.status == 401:
-            raise ReplayError(NO_NODE_TOKEN) from None
+            raise ReplayError(MAY_NOT_IMPORT) from None
         raise
 
 

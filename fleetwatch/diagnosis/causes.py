@@ -5,6 +5,8 @@ Numbers that follow from a job's evidence are put in by advice.py; thresholds ar
 
 from dataclasses import dataclass, replace
 
+from fleetwatch.diagnosis.verdicts import COVERAGE, NO_TELEMETRY
+
 MINUTES, HOURS, DAYS = "minutes", "hours", "days"
 OWNER, ADMIN, SCHEDULER = "the job's owner", "whoever runs the machines", "whoever runs the scheduler"
 
@@ -497,6 +499,22 @@ OF_SERVICES = {
         tell=(Step("Compare with the service's own request rate."),),
     )
 }
+
+
+TOO_SHORT = replace(
+    BY_CODE["undetermined"],
+    title="Too short to judge",
+    sentence="It was observed, but held its GPUs for too short a time to judge.",
+    looks="A part of five minutes.",
+    tell=(),
+)
+
+
+def of_job(code: str, kind: str, coverage: float | None) -> Cause:
+    """As of_kind; of a job that was observed (`coverage`, 0 to 1), parts of five minutes are no missing telemetry. Raises KeyError."""
+    if code == NO_TELEMETRY and coverage is not None and coverage >= COVERAGE:
+        return TOO_SHORT
+    return of_kind(code, kind)
 
 
 def of_kind(code: str, kind: str) -> Cause:

@@ -1,5 +1,6 @@
 import io
 import json
+from contextlib import redirect_stderr
 from datetime import UTC
 from zoneinfo import ZoneInfo
 
@@ -307,15 +308,15 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("answer", "why"), REFUSALS)
-def test_a_refused_import_is_told_once_and_enrols_no_node(hub, tmp_path, capsys, caplog, answer, why):
+def test_a_refused_import_is_told_once_and_enrols_no_node(hub, tmp_path, caplog, answer, why):
     hub.answers = [answer]
     (tmp_path / "sacct.txt").write_text(table(ROW))
 
-    status = import_history(hub, tmp_path, str(tmp_path / "sacct.txt"))
+    with redirect_stderr(io.StringIO()) as error:
+        status = import_history(hub, tmp_path, str(tmp_path / "sacct.txt"))
 
-    error = capsys.readouterr().err
     assert status == 1
-    assert why in error
-    assert (error.count("\n"), caplog.messages) == (1, [])
+    assert why in error.getvalue()
+    assert (error.getvalue().count("\n"), caplog.messages) == (1, [])
     assert [path for path, _, _ in hub.requests] == ["/api/v1/batches"]
     assert not (tmp_path / "spool").exists()

@@ -9,6 +9,7 @@ from fleetwatch.costs.models import Rate
 from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
+from tests.costs.factories import an_entry
 from tests.dashboard import factories
 from tests.diagnosis.told import NOW, capacity, cause, diagnosed, finding, gpu, job, place, rate
 
@@ -119,6 +120,18 @@ def test_an_empty_inbox_says_what_to_do(admin):
 def test_the_job_and_the_overview_name_the_cause(admin, found):
     assert "Why: idle, still held" in admin.get("/jobs/slurm/della/7?range=7d").content.decode()
     assert "could have been saved" in admin.get("/").content.decode()
+
+
+def test_a_short_job_that_was_observed_is_too_short_to_judge_not_without_telemetry(admin):
+    """Six minutes lie in two cells, of the second of which one minute is the job's: a fifth of it is no missing telemetry."""
+    cause("no_telemetry", hours=0.1, low=0, high=0, waste="underused_ms")
+    an_entry(gpu(), "underused", HOUR_MS // 10, start=NOW - timedelta(hours=2), job=job())
+
+    page, listed = (admin.get(address).content.decode() for address in ("/jobs/slurm/della/7?range=7d", "/jobs?range=7d"))
+
+    assert "Why: too short to judge" in page
+    assert "Too short to judge" in listed
+    assert "No telemetry" not in page + listed
 
 
 def test_what_a_fix_brought_stands_apart_from_what_is_possible(admin, found):

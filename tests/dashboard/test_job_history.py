@@ -41,7 +41,7 @@ def test_a_job_that_is_told_one_way_shows_no_contradiction(admin):
 def test_a_job_of_which_nobody_said_anything_has_a_page(admin):
     held = factories.job()
 
-    assert "Nothing has changed since it is known who says what." in admin.get(f"/jobs/{held.key}").content.decode()
+    assert "All nodes say the same of it." in admin.get(f"/jobs/{held.key}").content.decode()
 
 
 @pytest.mark.usefixtures("stolen")

@@ -315,6 +315,16 @@ def test_the_status_page_shows_a_failed_run_and_a_silent_agent(small):
     assert page.index("node-silent") < page.index("node-001")
 
 
+def test_an_agent_that_never_reported_is_not_in_time(small):
+    assert "all in time" in text_of(small.get("/status"))
+    factories.node("node-new", last_ms=None)
+
+    page = text_of(small.get("/status"))
+
+    assert "1 that never reported" in page
+    assert "all in time" not in page
+
+
 def test_the_welcome_makes_a_command_only_when_asked(admin):
     assert "fw_" not in text_of(admin.get("/welcome"))
 

@@ -23,7 +23,7 @@ from fleetwatch.dashboard.lines import GPULine
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis import selectors as diagnosis
-from fleetwatch.diagnosis.causes import BY_CODE, of_kind, title
+from fleetwatch.diagnosis.causes import BY_CODE, of_job, of_kind
 from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.jobs.models import Allocation, Job
@@ -45,7 +45,11 @@ class JobLine:
     @property
     def cause_title(self) -> str:
         """Why it wastes; "" where nothing was diagnosed."""
-        return title(self.cause.cause) if self.cause else ""
+        if self.cause is None:
+            return ""
+        if self.cause.cause not in BY_CODE:
+            return self.cause.cause
+        return of_job(self.cause.cause, "", self.group.totals.coverage).title
 
 
 @require_GET
@@ -90,7 +94,7 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
     context = {
         "job": found,
         "findings": [(line, of_kind(line.finding.cause, found.kind), CONFIDENCES[line.caused.confidence]) for line in findings[:]],
-        "cause": of_kind(why[0].cause, found.kind) if why and why[0].cause in BY_CODE else None,
+        "cause": of_job(why[0].cause, found.kind, told.totals.coverage) if why and why[0].cause in BY_CODE else None,
         "totals": told.totals,
         "gpus": sorted(lines, key=lambda line: -line.totals.wasted_ms),
         "energy": energy(period.interval, scope=scope),

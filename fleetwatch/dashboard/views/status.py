@@ -29,11 +29,12 @@ LATE_AFTER_MS = 120_000  # four flushes of 30 s
 SILENT_AFTER_MS = 600_000
 BEAT_LATE_S = 90
 MAX_DISPUTED = 50
+NEVER = "never reported"
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A node's agent: how long its data is behind, the word for it (ok, late, silent, new), and its job sources that do not answer."""
+    """A node's agent: how long its data is behind, its `health` in a word, and its job sources that do not answer."""
 
     node: Node
     lag_ms: int | None
@@ -62,6 +63,7 @@ def status(request: HttpRequest) -> HttpResponse:
     context = {
         "agents": sorted(agents, key=_urgency),
         "not_ok": sum(agent.health in ("late", "silent") for agent in agents),
+        "never": sum(agent.health == NEVER for agent in agents),
         "silent": sum(bool(agent.silent) for agent in agents),
         "lag_ms": min(heard, default=None),
         "runs": latest_runs(),
@@ -80,7 +82,7 @@ def status(request: HttpRequest) -> HttpResponse:
 def _agent(node: Node, sources: Sequence[JobSource], now_ms: int) -> Agent:
     silent = [source for source in sources if not source.is_ok]
     if node.last_ms is None:
-        return Agent(node, None, "new", silent)
+        return Agent(node, None, NEVER, silent)
     lag_ms = max(0, now_ms - node.last_ms)
     health = "silent" if lag_ms > SILENT_AFTER_MS else "late" if lag_ms > LATE_AFTER_MS else "ok"
     return Agent(node, lag_ms, health, silent)
@@ -88,7 +90,7 @@ def _agent(node: Node, sources: Sequence[JobSource], now_ms: int) -> Agent:
 
 def _urgency(agent: Agent) -> tuple[int, bool, str]:
     """Silent agents first, of equal ones those whose job source does not answer."""
-    return -("ok", "new", "late", "silent").index(agent.health), not agent.silent, agent.node.name
+    return -("ok", NEVER, "late", "silent").index(agent.health), not agent.silent, agent.node.name
 
 
 def _queues(depth: Depth, now: datetime) -> list[Queue]:
