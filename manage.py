@@ -7,6 +7,8 @@ from pathlib import Path
 
 from fleetwatch.lib.env import ConfigurationError, data_dir
 
+INTERRUPTED = 130  # a shell's status for Ctrl-C
+
 try:
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
@@ -17,6 +19,8 @@ except ModuleNotFoundError:  # a Python without the requirements: the one that `
     if not (venv / "bin/python").exists() or Path(sys.prefix).resolve() == venv:
         sys.exit("fleetwatch: the requirements are not installed here: `make up` or `make demo` installs them into .venv")
     os.execv(venv / "bin/python", [str(venv / "bin/python"), *sys.argv])  # noqa: S606 -- no shell is wanted
+except KeyboardInterrupt:
+    sys.exit(INTERRUPTED)
 
 
 def main() -> None:
@@ -29,6 +33,9 @@ def main() -> None:
         sys.exit(_refusal(str(error)))
     except OperationalError as error:
         sys.exit(_refusal(_unreachable(error)))
+    except KeyboardInterrupt:
+        _refusal("interrupted")
+        sys.exit(INTERRUPTED)
 
 
 def _unreachable(error: OperationalError) -> str:

@@ -106,4 +106,8 @@ def main():
         ensure_browser()
 
 
-main()
+try:
+    main()
+except KeyboardInterrupt:
+    sys.stderr.write("fleetwatch: interrupted\n")
+    sys.exit(130)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -122,6 +123,23 @@ def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
     return Path(environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "fleetwatch"
 
 
+def folder_trouble(folder: Path, error: OSError) -> str:
+    """Why a data folder can't be used, as an operator can mend it: names the part of its path that is in the way."""
+    obstacle = next((part for part in (folder, *folder.parents) if os.path.exists(part)), folder)
+    if not os.path.isdir(obstacle):
+        return f"{obstacle} is no folder"
+    if isinstance(error, PermissionError):
+        return f"the user {_user()} may not use {obstacle}: run as the user to whom it belongs"
+    return f"{obstacle} can't be written: {error.strerror}"
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a container's user needs no name
+        return str(os.geteuid())
+
+
 RUNTIME_FILE = "runtime.json"
 
 
@@ -145,6 +163,8 @@ def read_runtime(folder: Path) -> Runtime | None:
         return Runtime(**{key: facts[key] for key in ("database_url", "redis_url", "secret_key")})
     except FileNotFoundError:
         return None
+    except (NotADirectoryError, PermissionError) as error:
+        raise ConfigurationError(f"FLEETWATCH_DATA: {folder_trouble(folder, error)}") from error
     except (OSError, ValueError, KeyError) as error:
         raise ConfigurationError(f"{path}: can't be read ({error}); stop FleetWatch and start it again") from error
 

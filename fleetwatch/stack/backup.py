@@ -33,11 +33,13 @@ class BackupError(Exception):
     """A backup that can't be made or read; the text says why and what to do."""
 
 
-def write(path: Path, *, now: datetime, say: Say) -> None:
+def write(path: Path, *, now: datetime, say: Say, overwrites: bool = False) -> None:
     """Writes all tables to `path`, whole or not at all; ingest goes on meanwhile.
 
-    Raises BackupError when the file can't be written.
+    Raises BackupError when the file can't be written, or is there and nobody said that it may be overwritten.
     """
+    if path.exists() and not overwrites:
+        raise BackupError(f"{path} exists and was left as it is: name another file, or overwrite it with --force")
     partial = path.with_name(f".{path.name}.partial")
     try:
         with _private(partial) as file, tarfile.open(fileobj=file, mode="w") as archive, transaction.atomic():

@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 from typing import IO
 
+from fleetwatch.lib.env import folder_trouble
 from fleetwatch.stack.postgres import StackError
 
 VERSION = "1"
@@ -22,9 +23,8 @@ def claim(data: Path) -> IO[str]:
         data.mkdir(mode=0o755, parents=True, exist_ok=True)
         lock = (data / "lock").open("a")
     except OSError as error:
-        raise StackError(
-            f"the data folder {data} can't be written ({error.strerror}); set FLEETWATCH_DATA or --data to another one"
-        ) from error
+        trouble = folder_trouble(data, error)
+        raise StackError(f"no data folder at {data}: {trouble}; FLEETWATCH_DATA or --data names another") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

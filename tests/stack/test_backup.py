@@ -72,6 +72,18 @@ def test_a_backup_is_private_and_leaves_no_partial_file(filled, tmp_path):
     assert [(path.name, path.stat().st_mode & 0o777) for path in tmp_path.iterdir()] == [("hub.backup", 0o600)]
 
 
+def test_a_backup_overwrites_a_file_only_when_it_is_told_to(filled, tmp_path):
+    file = tmp_path / "hub.backup"
+    file.write_text("last week's")
+
+    with pytest.raises(CommandError, match="hub.backup exists and was left as it is: .* --force"):
+        call_command("backup", str(file))
+    assert file.read_text() == "last week's"
+
+    call_command("backup", str(file), "--force")
+    assert tarfile.is_tarfile(file)
+
+
 def test_nobody_else_may_read_a_backup_while_it_is_written(filled, tmp_path):
     (tmp_path / ".hub.backup.partial").write_bytes(b"what a killed backup left, readable by all")
     (tmp_path / ".hub.backup.partial").chmod(0o644)

@@ -27,6 +27,12 @@ def test_a_command_without_a_running_stack_says_so_in_one_line(command, tmp_path
     assert "Traceback" not in done.stderr
 
 
+def test_ctrl_c_ends_a_command_with_one_line():
+    done = manage("shell", "--no-imports", "-c", "raise KeyboardInterrupt", **SERVERS)
+
+    assert (done.returncode, done.stderr) == (130, "fleetwatch: interrupted\n")
+
+
 def test_a_database_that_does_not_answer_is_named_without_its_password():
     done = manage("check_ledger", DATABASE_URL="postgresql://ann:hush-secret@127.0.0.1:1/fleet", REDIS_URL="redis://127.0.0.1:1/0")
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.stack.living import ROOT, Living
+from tests.stack.living import ROOT, Living, living_stack
 
 
 def refused(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -67,6 +67,25 @@ def test_a_wrong_setting_stops_the_start_with_its_name(environment, said, tmp_pa
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("step", ["starting Postgres and Redis", "preparing the database"])
+def test_ctrl_c_while_it_starts_stops_cleanly_and_shows_no_internals(step):
+    with living_stack() as stack:
+        log = stack.data.parent / "up.log"
+        command = [sys.executable, "manage.py", "up", "--port", str(stack.port), "--data", str(stack.data)]
+        with log.open("ab") as out:
+            # a terminal's Ctrl-C goes to the whole group
+            stack.process = subprocess.Popen(command, cwd=ROOT, env=stack.environment, stdout=out, stderr=out, start_new_session=True)
+        stack.wait_until(lambda: step in stack.log, what=step)
+
+        os.killpg(stack.process.pid, signal.SIGINT)
+
+        assert stack.process.wait(15) == 0
+        assert stack.log.rstrip().endswith("stopped")
+        assert "failed" not in stack.log
+        assert "Interrupt" not in stack.log
+        assert stack.everything() == []
 
 
 @pytest.mark.parametrize("name", ["fleetwatch.front", "--quiet worker", "--quiet beat", "valkey-server", "bin/postgres"])

@@ -16,10 +16,13 @@ class Command(HubCommand):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("file", type=Path)
+        parser.add_argument("--force", action="store_true", help="overwrite FILE where it exists")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            backup.write(options["file"], now=timezone.now(), say=lambda table: self.stdout.write(f"saved {table}"))
+            backup.write(
+                options["file"], now=timezone.now(), say=lambda table: self.stdout.write(f"saved {table}"), overwrites=options["force"]
+            )
         except backup.BackupError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"{options['file']}: {options['file'].stat().st_size:,} bytes")

@@ -77,6 +77,10 @@ class Up:
             try:
                 self._start(self._servers(external))
                 self.supervisor.run()
+            except StackError:
+                # Ctrl-C goes to the helpers of the start too (initdb, initialise): that they failed is the stop, no trouble
+                if not self.supervisor.is_stopping:
+                    raise
             finally:
                 say("fleetwatch", "stopping")
                 self.supervisor.stop()
@@ -91,6 +95,7 @@ class Up:
             return {**external, "SECRET_KEY": secret}
         say("fleetwatch", f"starting Postgres and Redis in {self.data}")
         database = postgres.prepare(self.data)
+        self._go_on()
         socket = database.sockets / "redis.sock"
         self.supervisor.start(plan.broker(socket))
         process = self.supervisor.start(plan.database(database)).process
@@ -100,9 +105,16 @@ class Up:
         folder.write_private(self.data / env.RUNTIME_FILE, json.dumps(runtime))
         return {}
 
+    def _go_on(self) -> None:
+        """Raises StackError when a signal asked to stop meanwhile."""
+        if self.supervisor.is_stopping:
+            raise StackError("stopped while it started")
+
     def _start(self, extra: dict[str, str]) -> None:
         children = plan.environment(self.data, is_demo=self.is_demo, public_url=self.public_url, extra=extra)
+        self._go_on()
         facts = self._initialise(children)
+        self._go_on()
         for spec in (plan.web(children, self.listen), plan.worker(children), plan.beat(children)):
             say("fleetwatch", f"starting {spec.name}")
             self.supervisor.start(spec)
