@@ -46,6 +46,15 @@ def test_the_chart_with_the_manifests_values_is_the_manifest():
         assert of_kind(rendered, one["kind"]) == one
 
 
+def test_the_chart_gives_any_other_setting_to_the_agent():
+    labels = {"name": "FLEETWATCH_LABELS", "value": "pool=a,rack=7"}
+
+    (container,) = of_kind(render(CHART, {**GIVEN, "env": [labels]}), "DaemonSet")["spec"]["template"]["spec"]["containers"]
+
+    given = {each["name"]: each.get("value", "gpu-07") for each in container["env"] if each["name"] != config.TOKEN_FILE}
+    assert dict(config.parse(container["args"], {**given, "FLEETWATCH_TOKEN": "t"}).labels) == {"pool": "a", "rack": "7"}
+
+
 def test_the_agent_sees_the_hosts_processes_and_has_no_more_rights_than_it_uses(pod: dict[str, Any], container: dict[str, Any]):
     rights = container["securityContext"]
 

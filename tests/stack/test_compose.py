@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,30 @@ def test_the_example_has_no_secret_that_would_do():
 
     assert given.keys() >= SECRETS
     assert [name for name in SECRETS if given[name] and not PUBLISHED.match(given[name])] == []
+
+
+def test_every_setting_of_the_readme_can_be_given_in_dot_env():
+    """But what compose itself sets: the servers' addresses by their passwords, and the data folder, a volume."""
+    table = (ROOT / "README.md").read_text().partition("## Configuration")[2].partition("\n## ")[0]
+    names = {name for line in table.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+    given = {name for text in strings(COMPOSE) for name in re.findall(r"\$\{(\w+)", text)}
+
+    assert len(names) > 20
+    assert names - given == {"DATABASE_URL", "REDIS_URL", "FLEETWATCH_DATA"}
+
+
+def test_a_hub_starts_with_what_compose_gives_where_dot_env_says_nothing():
+    values = {name: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value) for name, value in COMPOSE["x-hub"]["environment"].items()}
+    filled = {name: re.sub(r"\$\{\w+:\?[^}]*\}", "0123456789abcdef" * 2, value) for name, value in values.items()}
+    environment = {"PATH": os.environ["PATH"], "FLEETWATCH_STATIC_ROOT": "/tmp", **filled}
+    ask = "from django.conf import settings; print(settings.RAW_RETENTION_DAYS, settings.ALLOW_PRIVATE_WEBHOOKS, settings.METRICS_ALLOW)"
+
+    done = subprocess.run(
+        [sys.executable, "manage.py", "shell", "--no-imports", "-c", ask],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert (done.stdout, done.stderr) == ("35 True []\n", "")
 
 
 def test_no_port_but_the_webs_is_published():
