@@ -38,8 +38,8 @@ RATIO_COLUMNS = (
     "util_mean", "util_min", "util_max", "util_p5", "util_p10", "util_p50", "util_p90", "util_zero_fraction",
     "util_low_fraction", "util_high_fraction", "spin_fraction", "memory_util_mean", "gr_engine_active", "sm_active",
     "sm_active_max", "sm_occupancy", "tensor_active", "dram_active", "fp64_active", "fp32_active", "fp16_active",
-    "throttle_thermal_ratio", "throttle_power_ratio", "encoder_ratio", "decoder_ratio", "process_sm_ratio",
-    "job_main_thread_ratio",
+    "throttle_thermal_ratio", "throttle_power_ratio", "encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio",
+    "process_sm_ratio", "job_main_thread_ratio",
 )  # fmt: skip
 # Counts, bytes, watts, ...: any finite number, not negative.
 AMOUNT_COLUMNS = (

@@ -35,6 +35,18 @@ UTIL = Field(("utilization.gpu",), "%")
 MEMORY_UTIL = Field(("utilization.memory",), "%")
 ENCODER = Field(("utilization.encoder",), "%")
 DECODER = Field(("utilization.decoder",), "%")
+ENGINES = {
+    "encoder_ratio": ENCODER,
+    "decoder_ratio": DECODER,
+    "jpeg_ratio": Field(("utilization.jpeg",), "%"),
+    "ofa_ratio": Field(("utilization.ofa",), "%"),
+}
+_ENGINES_IN_XML = {
+    "encoder_ratio": "encoder_util",
+    "decoder_ratio": "decoder_util",
+    "jpeg_ratio": "jpeg_util",
+    "ofa_ratio": "ofa_util",
+}
 MEMORY_USED = Field(("memory.used",), "MiB")
 MEMORY_RESERVED = Field(("memory.reserved",), "MiB")
 MEMORY_TOTAL = Field(("memory.total",), "MiB")
@@ -119,7 +131,8 @@ def quantity(text: str, unit: str) -> Optional[float]:
 
 def csv_reading(columns: Table, row: Mapping[str, str], *, at_ms: int) -> Reading:
     """The row as a reading."""
-    means = {"encoder_ratio": columns.ratio(row, ENCODER), "decoder_ratio": columns.ratio(row, DECODER), **_throttled_now(row)}
+    means = {name: columns.ratio(row, field) for name, field in ENGINES.items()}
+    means.update(_throttled_now(row))
     return Reading(
         at_ms=at_ms,
         util=columns.ratio(row, UTIL),
@@ -219,7 +232,7 @@ def _xml_gpu(gpu: ElementTree.Element, place: int, at_ms: int) -> XMLGPU:
         number = value(path)
         return None if number is None else round(number)
 
-    means = {"encoder_ratio": _share(value("utilization/encoder_util")), "decoder_ratio": _share(value("utilization/decoder_util"))}
+    means = {column: _share(value("utilization/" + name)) for column, name in _ENGINES_IN_XML.items()}
     minor = gpu.findtext("minor_number", "")
     info = GPUInfo(
         uuid=gpu.findtext("uuid", "").strip(),

@@ -12,20 +12,30 @@ from fleetwatch.ledger.policy import Policy
 Codes = NDArray[np.int8]
 
 # First that was read; the one used is recorded (docs/ledger.md).
-SIGNALS = ("", "utilization", "gr_engine_active", "sm_active", "process_sm_ratio")
+SIGNALS = ("", "utilization", "gr_engine_active", "sm_active", "process_sm_ratio", "video_engines")
+VIDEO = 5
 EFFICIENCY_SOURCES = ("", "sensors", "power", "none")
 SENSORS, POWER, BUSY_ONLY = 1, 2, 3
 UNSEEN_REASONS = ("", "unreadable", "under_observed", "no_signal")
 UNREADABLE, UNDER_OBSERVED, NO_SIGNAL = 1, 2, 3
 
+# Engines beside the compute units: what they do is work, and utilisation hardly shows it.
+ENGINES = ("encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio")
 # What shows work though the activity signal does not: column, and the threshold above which it does.
 CONTRADICTIONS = (
-    ("encoder_ratio", "contradiction_codec_ratio"),
-    ("decoder_ratio", "contradiction_codec_ratio"),
     ("pcie_rx_bytes_s", "contradiction_link_bytes_s"),
     ("pcie_tx_bytes_s", "contradiction_link_bytes_s"),
     ("nvlink_rx_bytes_s", "contradiction_link_bytes_s"),
     ("nvlink_tx_bytes_s", "contradiction_link_bytes_s"),
+)
+
+# Counters of the compute units: column, and the noise above which it shows work.
+UNITS = (
+    ("gr_engine_active", "quiet_max"),
+    ("sm_active", "quiet_max"),
+    ("tensor_active", "spin_tensor_max"),
+    ("dram_active", "spin_dram_max"),
+    ("fp64_active", "quiet_max"),
 )
 
 # What holds a GPU that nobody was given.
@@ -45,8 +55,8 @@ class Activity:
     peak: Floats
     power_ratio: Floats
     phantom: Mask
+    works: Mask  # units or engines were read above noise, whatever utilisation says
     contradicted: Mask
-    readable: Mask
     unseen: Codes
     signal: Codes
     quiet: Mask
@@ -63,31 +73,36 @@ class Activity:
 
 def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -> Activity:
     """What each window says; `idle_w` and `limit_w` per window, NaN where the model is not known."""
-    fraction, fraction_signal = _first_read(windows, FRACTIONS)
-    peak, peak_signal = _first_read(windows, MAXIMA)
+    engines = _engines(windows, policy)
+    fraction, fraction_signal = _or_engines(*_first_read(windows, FRACTIONS), engines)
+    peak, peak_signal = _or_engines(*_first_read(windows, MAXIMA), engines)
     readable = ~np.isnan(fraction) | (peak <= policy.quiet_max)
     power_ratio = _power_ratio(column(windows, "power_w"), idle_w=idle_w, limit_w=limit_w)
-    phantom = _phantom(windows, policy)
-    contradicted = _contradicted(windows, power_ratio, policy) & ~phantom
+    works = ~np.isnan(engines) | _above(windows, UNITS, policy)
+    phantom = _phantom(windows, policy, works=works, power_ratio=power_ratio)
+    is_contradicted = _contradicted(windows, power_ratio, policy)
+    contradicted = is_contradicted & ~phantom
     quiet = phantom | ((peak <= policy.quiet_max) & ~contradicted)
+    # without a word on processes only zero readings are zero
+    zero = (phantom & (column(windows, "process_count") == 0)) | (quiet & ~is_contradicted & (peak == 0) & ~(fraction > 0))
     spinning, unresolved = _spinning(windows, power_ratio, policy)
     active = np.where(quiet | np.isnan(fraction), 0.0, np.where(fraction >= policy.active_full, 1.0, fraction))
     active = np.clip(active, 0.0, 1.0)
-    spinning = np.minimum(spinning, active)
+    spinning = np.minimum(spinning, np.maximum(active - np.nan_to_num(engines), 0.0))
     working = np.maximum(active - spinning, 0.0)
-    efficiency, source = _efficiency(windows, working, idle_w=idle_w, limit_w=limit_w, policy=policy)
+    efficiency, source = _efficiency(windows, working, engines, idle_w=idle_w, limit_w=limit_w, policy=policy)
     return Activity(
         fraction=fraction,
         peak=peak,
         power_ratio=power_ratio,
         phantom=phantom,
+        works=works,
         contradicted=contradicted,
-        readable=readable,
         unseen=_unseen(windows, readable, policy),
         signal=np.where(np.isnan(fraction), peak_signal, fraction_signal).astype(np.int8),
         quiet=quiet,
         blip=~quiet & ~contradicted & (active <= policy.blip_max),
-        zero=phantom | (quiet & (peak == 0) & ~(fraction > 0)),
+        zero=zero,
         active=active,
         spinning=spinning,
         working=working,
@@ -102,8 +117,9 @@ def told(acts: Activity, windows: Windows, row: int, policy: Policy) -> list[str
     """In words, what one window says and the thresholds that it was compared with: a person can do it again."""
     if acts.unseen[row]:
         return [_told_unseen(acts, windows, row, policy)]
-    if acts.phantom[row]:
-        return [f"quiet: no process and at most {policy.phantom_memory_bytes:g} bytes of memory are no activity, whatever the signal says"]
+    shows_load = acts.peak[row] > 0 or acts.power_ratio[row] > policy.contradiction_power_ratio
+    if acts.phantom[row] and shows_load:
+        return [_told_phantom(acts, windows, row, policy)]
     if acts.quiet[row]:
         return [f"quiet: activity maximum {acts.peak[row]:g} <= {policy.quiet_max:g}, and nothing contradicts"]
     return [*_told_contradictions(acts, windows, row, policy), *_told_active(acts, row, policy)]
@@ -114,8 +130,22 @@ def _told_unseen(acts: Activity, windows: Windows, row: int, policy: Policy) -> 
     return {
         UNREADABLE: "unobserved: the GPU could not be read in this window",
         UNDER_OBSERVED: f"unobserved: {observed_ms} of {length_ms} ms were observed, less than {policy.observed_min_ratio:g}",
-        NO_SIGNAL: "unobserved: no activity signal was read",
+        NO_SIGNAL: "no activity signal was read: unobserved, where somebody holds it",
     }[int(acts.unseen[row])]
+
+
+def _told_phantom(acts: Activity, windows: Windows, row: int, policy: Policy) -> str:
+    who = "no process" if column(windows, "process_count")[row] == 0 else "no process told"
+    memory = f"{who} and at most {policy.phantom_memory_bytes:g} bytes of memory"
+    return f"quiet: {memory} are no activity: {_refuted_by(acts, windows, row, policy)}, and nothing else shows work"
+
+
+def _refuted_by(acts: Activity, windows: Windows, row: int, policy: Policy) -> str:
+    if acts.power_ratio[row] <= policy.spin_power_max:
+        return f"power ratio {acts.power_ratio[row]:.3f} <= {policy.spin_power_max:g}"
+    if column(windows, "memory_used_bytes")[row] <= policy.empty_memory_bytes:
+        return f"at most {policy.empty_memory_bytes:g} bytes hold no context"
+    return "the units were read at noise"
 
 
 def _told_contradictions(acts: Activity, windows: Windows, row: int, policy: Policy) -> list[str]:
@@ -186,19 +216,48 @@ def _power_ratio(power_w: Floats, *, idle_w: Floats, limit_w: Floats) -> Floats:
     return np.asarray((power_w - idle_w) / np.where(span > 0, span, np.nan))
 
 
-def _phantom(windows: Windows, policy: Policy) -> Mask:
-    """No process (unread: memory alone) and hardly any memory is no activity, whatever utilisation and power say."""
+def _engines(windows: Windows, policy: Policy) -> Floats:
+    """The share of the busiest engine beside the compute units; NaN where none was read above noise."""
+    share = column(windows, ENGINES[0])
+    for name in ENGINES[1:]:
+        if name in windows.columns:
+            share = np.fmax(share, windows.columns[name])
+    return np.where(share > policy.contradiction_codec_ratio, share, np.nan)
+
+
+def _or_engines(value: Floats, signal: Codes, engines: Floats) -> tuple[Floats, Codes]:
+    """The compute signal's value, or the engines' share where that is higher."""
+    is_theirs = engines > np.where(np.isnan(value), -1.0, value)
+    return np.where(is_theirs, engines, value), np.where(is_theirs, VIDEO, signal).astype(np.int8)
+
+
+def _phantom(windows: Windows, policy: Policy, *, works: Mask, power_ratio: Floats) -> Mask:
+    """Load that nobody makes: no process told, hardly any memory, and nothing else that shows work.
+
+    That utilisation alone is wrong is believed where power is near idle, where the units were read at noise,
+    or where the memory is too little for any context.
+    """
     processes, memory = column(windows, "process_count"), column(windows, "memory_used_bytes")
-    return np.asarray(~(processes > 0) & (memory <= policy.phantom_memory_bytes))
+    is_alone = ~(processes > 0) & (memory <= policy.phantom_memory_bytes)
+    is_refuted = (memory <= policy.empty_memory_bytes) | (power_ratio <= policy.spin_power_max)
+    for name, _ in UNITS:
+        if name in windows.columns:
+            is_refuted |= ~np.isnan(windows.columns[name])
+    return np.asarray(is_alone & ~works & ~_above(windows, CONTRADICTIONS, policy) & is_refuted)
+
+
+def _above(windows: Windows, columns: tuple[tuple[str, str], ...], policy: Policy) -> Mask:
+    """Where one of the columns lies above its threshold. NaN compares false: what was not read shows nothing."""
+    found = np.zeros(len(windows.gpu_id), dtype=bool)
+    for name, threshold in columns:
+        if name in windows.columns:
+            found |= windows.columns[name] > getattr(policy, threshold)
+    return found
 
 
 def _contradicted(windows: Windows, power_ratio: Floats, policy: Policy) -> Mask:
-    """Something else shows work. NaN compares false: what was not read never contradicts."""
-    found = power_ratio > policy.contradiction_power_ratio
-    for name, threshold in CONTRADICTIONS:
-        if name in windows.columns:
-            found |= windows.columns[name] > getattr(policy, threshold)
-    return np.asarray(found)
+    """Something else shows work."""
+    return np.asarray((power_ratio > policy.contradiction_power_ratio) | _above(windows, CONTRADICTIONS, policy))
 
 
 def spin_fraction(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -> Floats:
@@ -219,7 +278,9 @@ def _spinning(windows: Windows, power_ratio: Floats, policy: Policy) -> tuple[Fl
     return np.where(np.isnan(told), spins.astype(np.float64), told), np.asarray(np.isnan(told) & is_long)
 
 
-def _efficiency(windows: Windows, working: Floats, *, idle_w: Floats, limit_w: Floats, policy: Policy) -> tuple[Floats, Codes]:
+def _efficiency(
+    windows: Windows, working: Floats, engines: Floats, *, idle_w: Floats, limit_w: Floats, policy: Policy
+) -> tuple[Floats, Codes]:
     """e in [0, 1] of the working fraction, and by which source."""
     whole = np.where(working > 0, working, 1.0)
     sensed = np.fmax(
@@ -235,7 +296,10 @@ def _efficiency(windows: Windows, working: Floats, *, idle_w: Floats, limit_w: F
     has_sensors, has_power = ~np.isnan(by_sensors), ~np.isnan(by_power)
     efficiency = np.where(has_sensors, by_sensors, np.where(has_power, by_power, 1.0))
     source = np.where(has_sensors, SENSORS, np.where(has_power, POWER, BUSY_ONLY)).astype(np.int8)
-    return efficiency, source
+    # what an engine did is its full work: the units and the board's power hardly notice it
+    by_engines = np.minimum(1.0, engines / policy.active_full / whole)
+    is_theirs = by_engines >= efficiency
+    return np.where(is_theirs, by_engines, efficiency), np.where(is_theirs, SENSORS, source).astype(np.int8)
 
 
 def _context(windows: Windows, policy: Policy) -> Codes:

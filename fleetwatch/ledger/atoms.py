@@ -19,7 +19,8 @@ UNSEEN_MASK = 7
 QUIET, BLIP, ZERO = 1 << 3, 1 << 4, 1 << 5
 CONTEXT_SHIFT = 6
 SPINNING = 1 << 8
-SOURCE_AND_SIGNAL_SHIFT = 9  # as in a kind; no source where it is quiet
+WORKS = 1 << 9  # counters show work
+SOURCE_AND_SIGNAL_SHIFT = 10  # as in a kind; no source where it is quiet
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ def _words(acts: Activity) -> Words:
     word[acts.quiet] &= np.uint16((1 << SOURCE_SHIFT) - 1)
     word <<= np.uint16(SOURCE_AND_SIGNAL_SHIFT)
     word += acts.context.astype(np.uint16) << np.uint16(CONTEXT_SHIFT)
-    for mask, bit in ((acts.quiet, QUIET), (acts.blip, BLIP), (acts.zero, ZERO), (acts.spinning > acts.working, SPINNING)):
+    spins = acts.spinning > acts.working
+    for mask, bit in ((acts.quiet, QUIET), (acts.blip, BLIP), (acts.zero, ZERO), (spins, SPINNING), (acts.works, WORKS)):
         word += mask * np.uint16(bit)
     is_unseen = acts.unseen != 0
     word[is_unseen] = acts.unseen[is_unseen]

@@ -23,8 +23,8 @@ SCHEDULERS = ("slurm", "kubernetes", "declared")
 COLUMNS = (
     "util_mean", "util_max", "util_zero_fraction", "spin_fraction", "gr_engine_active", "sm_active", "sm_active_max",
     "process_sm_ratio", "tensor_active", "dram_active", "fp64_active", "memory_used_bytes", "power_w", "energy_j",
-    "encoder_ratio", "decoder_ratio", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s", "nvlink_tx_bytes_s",
-    "process_count", "live_process_count",
+    "encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s",
+    "nvlink_tx_bytes_s", "process_count", "live_process_count",
 )  # fmt: skip
 
 

@@ -66,7 +66,7 @@ def _pieces(question: Question, acts: Activity) -> dict[int, Pieces]:
     order = np.argsort(found.gpu_id, kind="stable")
     ids, first = np.unique(found.gpu_id[order], return_index=True)
     rows = np.split(order, first[1:]) if len(ids) else []
-    return {int(gpu_id): windows.resolve(found, rows=part, readable=acts.readable) for gpu_id, part in zip(ids, rows, strict=True)}
+    return {int(gpu_id): windows.resolve(found, rows=part, is_seen=acts.unseen == 0) for gpu_id, part in zip(ids, rows, strict=True)}
 
 
 NO_PIECES = Pieces(*(np.zeros(0, dtype=np.int64),) * 3)

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fleetwatch.ledger import activity, timeline
-from fleetwatch.ledger.atoms import UNSEEN_MASK, Atoms, Said
-from fleetwatch.ledger.facts import Ints, Mask, Question
+from fleetwatch.ledger.activity import NO_SIGNAL
+from fleetwatch.ledger.atoms import UNSEEN_MASK, WORKS, Atoms, Said
+from fleetwatch.ledger.facts import Ints, Mask, Question, column
 from fleetwatch.ledger.labels import FREE, HOLDER, NUMBER, UNSEEN, Kinds, numbers
 
 _UNSEEN = numbers(UNSEEN[:1] + UNSEEN)  # by why a window says nothing, from 1 on
@@ -40,14 +41,19 @@ def _labels(question: Question, atoms: Atoms, said: Said, atom: Ints) -> Kinds:
     row = atoms.row[atom]
     unseen = said.word[row] & np.uint16(UNSEEN_MASK)
     label: Kinds = _UNSEEN[unseen]
-    seen = np.flatnonzero(unseen == 0)
-    if len(seen):
-        label[seen] = _HOLDER[_held_by(question, atoms, atom=atom[seen], row=row[seen])]
+    told = np.flatnonzero((unseen == 0) | (unseen == NO_SIGNAL))
+    if len(told):
+        row, is_mute = row[told], unseen[told] == NO_SIGNAL
+        is_unread = np.isnan(column(question.windows, "process_count")[row])
+        may_work = (said.word[row] & np.uint16(WORKS) > 0) | (is_mute & is_unread)
+        hold = _held_by(question, atoms, atom=atom[told], row=row, may_work=may_work)
+        # that nobody holds it needs no activity signal; whatever else does
+        label[told] = np.where(is_mute & (hold != activity.NOTHING), label[told], _HOLDER[hold])
     return label
 
 
-def _held_by(question: Question, atoms: Atoms, *, atom: Ints, row: Ints) -> Ints:
-    """What holds it, of atoms whose windows speak."""
+def _held_by(question: Question, atoms: Atoms, *, atom: Ints, row: Ints, may_work: Mask) -> Ints:
+    """What holds it, of atoms whose windows speak; `may_work`: by its counters, or because nobody reads it."""
     answered, unknown = timeline.scheduler_status(question.sources)
     start_ms = atoms.start_ms[atom]
     is_answered, is_silent = timeline.is_within(start_ms, answered), timeline.is_within(start_ms, unknown)
@@ -57,6 +63,7 @@ def _held_by(question: Question, atoms: Atoms, *, atom: Ints, row: Ints) -> Ints
     is_explained[atoms.row[is_held]] = True
     scheduled, bare = activity.holds(question.windows, row, question.policy)
     scheduled = np.where(is_explained[row] & (scheduled != activity.UNKNOWN), activity.NOTHING, scheduled)
+    bare = np.where(may_work & (bare == activity.NOTHING), activity.UNKNOWN, bare)
     hold = np.where(is_silent, activity.UNKNOWN, np.where(is_answered, scheduled, bare))
     # what granted shares leave of a held GPU is free, but where nobody knows whom else it was given to
     return np.where(is_held[atom] & (hold != activity.UNKNOWN), activity.NOTHING, hold)

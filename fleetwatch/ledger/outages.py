@@ -23,7 +23,8 @@ BEGINNINGS = {
 ENDS = {"gpu_ok": DEVICE, "driver_ok": DRIVER, "resumed": DRAIN}
 ACTIVITY_COLUMNS = (
     "util_mean", "util_max", "util_zero_fraction", "gr_engine_active", "sm_active", "sm_active_max", "process_sm_ratio",
-    "spin_fraction", "tensor_active", "dram_active", "power_w", "memory_used_bytes", "process_count",
+    "spin_fraction", "tensor_active", "dram_active", "fp64_active", "power_w", "memory_used_bytes", "process_count",
+    "encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio",
 )  # fmt: skip
 FOREVER_MS = 2**53
 
@@ -77,7 +78,7 @@ def ended_by_activity(outage: Outage, *, gpu: Capacity, found: Windows, policy: 
     if outage.is_drain or len(rows) == 0:
         return outage
     acts = activity.read(found, idle_w=_one(found, gpu.idle_w), limit_w=_one(found, gpu.limit_w), policy=policy)
-    pieces = windows.resolve(found, rows=rows, readable=acts.readable)
+    pieces = windows.resolve(found, rows=rows, is_seen=acts.unseen == 0)
     row = pieces.row
     is_active = (acts.unseen[row] == 0) & (acts.working[row] > policy.blip_max)
     start = _first_long_stretch(

@@ -37,10 +37,12 @@ class Policy:
     active_full: float = _threshold(0.90, "ratio", "an active fraction from here counts as 1: step boundaries of healthy work are no stall")
 
     contradiction_power_ratio: float = _threshold(0.3, "ratio", "a resident context draws up to 0.1 of the range above idle; more is work")
-    contradiction_codec_ratio: float = _threshold(0.02, "ratio", "encoder or decoder at work")
+    contradiction_codec_ratio: float = _threshold(0.02, "ratio", "an engine for video, JPEG or optical flow at work")
     contradiction_link_bytes_s: float = _threshold(50 * MIB, "bytes/s", "PCIe or NVLink above what an idle context causes")
 
     phantom_memory_bytes: float = _threshold(300 * MIB, "bytes", "less than any CUDA context with a model; reserved memory excluded")
+
+    empty_memory_bytes: float = _threshold(16 * MIB, "bytes", "less than any context: what the driver itself has mapped")
 
     spin_util_min: float = _threshold(0.95, "ratio", "busy-waiting shows as a kernel that is always resident")
     spin_power_max: float = _threshold(0.20, "ratio", "and draws hardly more than an idle context (NCCL wait: about 70 W more)")

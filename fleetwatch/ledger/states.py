@@ -27,6 +27,7 @@ from fleetwatch.ledger.tally import Figure, Groups, Tally
 WHY = {
     "missing": "no window covers it, and nothing says that it was down",
     "allocation_unknown": "nobody says whether it was allocated, and that decides",
+    "no_signal": "no allocation, and what was read does not say that nothing holds it",
     "process": "no allocation, but a process holds it",
     "dead_process": "no allocation, but a process that is dead or stuck holds it",
     "memory": "no allocation, but memory on it is in use without a process",

@@ -16,23 +16,23 @@ class Pieces:
     row: Ints
 
 
-def precedence(windows: Windows, rows: Ints, *, readable: Mask) -> Ints:
+def precedence(windows: Windows, rows: Ints, *, is_seen: Mask) -> Ints:
     """A rank per window of these rows: where two cover a millisecond, the higher speaks.
 
-    A readable activity signal wins, then the higher observed fraction, then the later
+    One that says what the GPU did wins, then the higher observed fraction, then the later
     (boot_start_ms, sequence) (docs/wire.md); what is still equal is told apart by
     start and length, so that the order in which rows come decides nothing.
     """
     start, end = windows.start_ms[rows], windows.end_ms[rows]
     fraction = np.minimum(windows.observed_ms[rows] / (end - start), 1.0)
-    order = np.lexsort((end, start, windows.sequence[rows], windows.boot_start_ms[rows], fraction, readable[rows]))
+    order = np.lexsort((end, start, windows.sequence[rows], windows.boot_start_ms[rows], fraction, is_seen[rows]))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return rank
 
 
-def resolve(windows: Windows, *, rows: Ints, readable: Mask) -> Pieces:
-    """The disjoint pieces of one GPU's windows (`rows` of the frame); `readable` per window of the frame."""
+def resolve(windows: Windows, *, rows: Ints, is_seen: Mask) -> Pieces:
+    """The disjoint pieces of one GPU's windows (`rows` of the frame); `is_seen` per window of the frame."""
     start, end = windows.start_ms[rows], windows.end_ms[rows]
     if bool((end[:-1] <= start[1:]).all()):
         return Pieces(start, end, rows)
@@ -40,7 +40,7 @@ def resolve(windows: Windows, *, rows: Ints, readable: Mask) -> Pieces:
     start, end = windows.start_ms[rows], windows.end_ms[rows]
     if bool((end[:-1] <= start[1:]).all()):
         return Pieces(start, end, rows)
-    return _resolve_overlaps(start, end, rows=rows, rank=precedence(windows, rows, readable=readable))
+    return _resolve_overlaps(start, end, rows=rows, rank=precedence(windows, rows, is_seen=is_seen))
 
 
 def _resolve_overlaps(start: Ints, end: Ints, *, rows: Ints, rank: Ints) -> Pieces:

@@ -156,15 +156,14 @@ def test_a_call_that_fails_as_a_whole_says_so_of_each_column_but_not_of_what_gpm
     )
 
 
-def test_encoder_and_decoder_are_read_once_a_window(driver):
-    driver.says("encoder 12", "decoder 100")
+def test_the_engines_beside_the_units_are_read_once_a_window(driver):
+    driver.says("encoder 12", "decoder 100", "jpeg 7", "ofa 1")
     source = driver.open()
 
     readings = [source.read(FIRST, NOW + second * 1000) for second in range(11)]
 
-    assert [(reading.means.get("encoder_ratio"), reading.means.get("decoder_ratio")) for reading in readings if reading.means] == [
-        (0.12, 1.0)
-    ] * 3
+    names = ("encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio")
+    assert [tuple(map(reading.means.get, names)) for reading in readings if reading.means] == [(0.12, 1.0, 0.07, 0.01)] * 3
 
 
 def test_pcie_throughput_which_blocks_is_never_asked_for(driver):

@@ -185,7 +185,8 @@ def test_a_real_capture_tells_throttling_errors_and_video_too(name):
         "throttle_power_ratio": float(row["clocks_event_reasons_counters.sw_power_cap"].split()[0]) / 1e6,
         "throttle_thermal_ratio": 0.0,
     }
-    assert set(reading.means) == {"encoder_ratio", "decoder_ratio", "throttle_power_ratio", "throttle_thermal_ratio"}
+    engines = {"encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio"}
+    assert set(reading.means) == engines | {"throttle_power_ratio", "throttle_thermal_ratio"}
     assert (reading.ecc_uncorrected, smi_text.lost_reason(table, row)) == (0, None)
 
 

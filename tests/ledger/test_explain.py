@@ -92,8 +92,7 @@ def test_short_runs_gaps_and_free_time_are_told_too():
     assert found[2].endswith("in a quiet run since 06:06:00 UTC of 300 s, shorter than T_idle of a batch job (900 s): stalled")
     assert found[3:] == [
         "no window covers it, and nothing says that it was down",
-        "quiet: no process and at most 3.14573e+08 bytes of memory are no activity, whatever the signal says"
-        " | no allocation, and nothing holds it",
+        "quiet: activity maximum 0 <= 0.02, and nothing contradicts | no allocation, and nothing holds it",
         "quiet: activity maximum 0 <= 0.02, and nothing contradicts | no allocation, but a process holds it",
     ]
 

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -14,10 +15,13 @@ from fleetwatch.ledger.cell_states import KEYS, NAMES
 from fleetwatch.ledger.models import HourCells, Run
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.telemetry import codec
+from fleetwatch.telemetry.models import TouchedHour
+from tests.ledger.fleet import BUSY, MINUTE, START, T0, Sender, post
 
 one_column = importlib.import_module("fleetwatch.ledger.migrations.0011_cells_are_one_column")
 typed_arrays = importlib.import_module("fleetwatch.ledger.migrations.0012_runs_in_typed_arrays")
 one_frame = importlib.import_module("fleetwatch.ledger.migrations.0013_cells_are_one_frame")
+made_anew = importlib.import_module("fleetwatch.ledger.migrations.0016_verdicts_are_made_anew")
 HOUR = 494_444 * HOUR_MS
 
 
@@ -77,3 +81,15 @@ def test_a_number_without_a_place_is_refused():
 
     with pytest.raises(ValueError, match="state_ms has no place for busy"):
         Run.objects.create(node=gpu.node, gpu=gpu, condition="active", start_ms=HOUR, end_ms=HOUR + 1, state_ms={"busy": 1})
+
+
+@pytest.mark.django_db
+def test_every_hour_of_which_windows_are_kept_is_judged_anew():
+    post(Sender().batch(T0 + 30 * MINUTE, *[BUSY] * 60))
+    TouchedHour.objects.all().delete()
+
+    with connection.cursor() as cursor:
+        cursor.execute(made_anew.JUDGE_AGAIN)
+
+    hours = TouchedHour.objects.order_by("hour").values_list("node_id", "hour")
+    assert list(hours) == [(Node.objects.get().pk, START), (Node.objects.get().pk, START + timedelta(hours=1))]

@@ -1,5 +1,7 @@
 """Who pays for which millisecond: shared GPUs, MIG, whole numbers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -91,6 +93,18 @@ def test_each_instance_has_its_own_state():
     judged = mig(0.25, 0.5, says=EMPTY, holdings=[Held(ALL, gpu_id=10, job_id=10)]).judge()
 
     assert totals(judged, "gpu_id", "state") == {(10, "idle"): HOUR // 4, (11, "free"): HOUR // 2, (1, "free"): HOUR // 4}
+
+
+def test_a_slice_without_counters_is_free_where_nobody_holds_it_and_unobserved_where_somebody_does():
+    """An A100 of three 2g.20gb: one with counters, one without, one empty and free; the seventh slice is the parent's."""
+    seventh = HOUR / 7
+    no_counters = {"memory_used_bytes": 10 * 2**20, "process_count": 0}
+    node = mig(2 / 7, 2 / 7, 2 / 7, holdings=[Held(ALL, gpu_id=gpu_id, job_id=gpu_id) for gpu_id in (10, 11)])
+    windows = [replace(one, says=no_counters) if one.gpu_id in (11, 12) else one for one in node.windows]
+
+    found = totals(replace(node, windows=windows).judge())
+
+    assert found == {state: pytest.approx(parts * seventh, abs=360) for state, parts in (("useful", 2), ("unobserved", 2), ("free", 3))}
 
 
 def test_who_was_given_the_whole_gpu_holds_its_instances_while_nobody_was_given_those():

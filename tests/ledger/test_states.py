@@ -88,12 +88,53 @@ def test_a_window_observed_less_than_half_says_nothing_and_above_counts_whole(ob
     assert totals(judged) == {state: W}
 
 
-def test_a_window_without_any_activity_signal_is_unobserved_whatever_else_it_says():
-    says = {"memory_used_bytes": 0.0, "process_count": 0.0, "power_w": 70.0}
+UNSIGNALLED = {"memory_used_bytes": 0.0, "process_count": 0.0, "power_w": 70.0}
 
-    judged = Node(row((says, HOUR)), hours=1, holdings=[]).judge()
+
+def test_a_held_gpu_without_any_activity_signal_is_unobserved_whatever_else_it_says():
+    judged = Node(row((UNSIGNALLED, HOUR)), hours=1).judge()
 
     assert totals(judged, "state", "reason") == {("unobserved", "no_signal"): HOUR}
+
+
+@pytest.mark.parametrize(
+    ("says", "state"),
+    [
+        (UNSIGNALLED, "free"),
+        (UNSIGNALLED | {"memory_used_bytes": 300 * 2**20}, "free"),
+        (UNSIGNALLED | {"memory_used_bytes": 300 * 2**20 + 1}, "unobserved"),
+        (UNSIGNALLED | {"process_count": 1}, "unobserved"),
+        ({"power_w": 70.0}, "unobserved"),
+    ],
+)
+def test_what_nobody_holds_needs_no_activity_signal(says, state):
+    judged = Node(row((says, HOUR)), hours=1, holdings=[]).judge()
+
+    assert totals(judged) == {state: HOUR}
+
+
+@pytest.mark.parametrize(("processes", "state"), [({"process_count": 0}, "free"), ({}, "unobserved")])
+def test_on_a_bare_host_it_needs_the_word_that_there_is_no_process(processes, state):
+    judged = Node(row(({"memory_used_bytes": 1e7} | processes, HOUR)), hours=1, holdings=[], sources=[]).judge()
+
+    assert totals(judged) == {state: HOUR}
+
+
+def test_a_window_that_was_hardly_observed_hides_no_free_slice():
+    free = Window(T0, UNSIGNALLED)
+    glimpse = Window(T0, EMPTY, observed_ms=4_999, sequence=1)
+
+    judged = Node([free, glimpse], hours=1, holdings=[], end_ms=T0 + W).judge()
+
+    assert totals(judged) == {"free": W}
+
+
+def test_work_on_a_bare_host_that_no_process_explains_is_not_free():
+    works = {"util_mean": 1.0, "util_max": 1.0, "tensor_active": 0.3, "memory_used_bytes": 210 * 2**20}
+
+    judged = Node(row((works, HOUR)), hours=1, holdings=[], sources=[]).judge()
+
+    assert totals(judged, "state", "reason") == {("unobserved", "allocation_unknown"): HOUR}
 
 
 def test_a_gpu_that_the_agent_knows_but_cannot_read_is_unobserved():
@@ -122,7 +163,7 @@ def test_quiet_is_decided_by_the_maximum_of_the_best_signal_that_was_read(says, 
 
 @pytest.mark.parametrize(
     "contradiction",
-    [{"power_w": 270.0}, {"encoder_ratio": 0.03}, {"decoder_ratio": 0.03}, {"pcie_tx_bytes_s": 1.8e10}, {"nvlink_rx_bytes_s": 6e7}],
+    [{"power_w": 270.0}, {"pcie_tx_bytes_s": 1.8e10}, {"nvlink_rx_bytes_s": 6e7}],
 )
 def test_a_quiet_signal_that_something_else_contradicts_is_stalled_not_idle(contradiction):
     judged = Node(row((QUIET | contradiction, HOUR)), hours=1).judge()
@@ -135,16 +176,103 @@ def test_a_resident_context_contradicts_nothing(agreement):
     assert totals(Node(row((QUIET | agreement, HOUR)), hours=1).judge()) == {"idle": HOUR}
 
 
-def test_phantom_busy_is_no_activity_whatever_utilisation_and_power_say():
-    phantom = {"util_mean": 1.0, "util_max": 1.0, "power_w": 600.0, "memory_used_bytes": 300 * 2**20, "process_count": 0}
-    held = Node(row((phantom, HOUR)), hours=1)
-    unread = Node(row(({name: value for name, value in phantom.items() if name != "process_count"}, HOUR)), hours=1)
-    more = Node(row((phantom | {"memory_used_bytes": 300 * 2**20 + 1}, HOUR)), hours=1)
+def judged_on(board, says, **node):
+    """An hour of windows on a board of that idle power and limit, held by a batch job."""
+    idle_w, limit_w = board
+    return Node(row((says, HOUR)), hours=1, capacities=[a_gpu(end_ms=T0 + HOUR, idle_w=idle_w, limit_w=limit_w)], **node).judge()
 
-    assert totals(held.judge(), "state", "kind", "tier") == {("idle", "cold", "certain"): HOUR}
-    assert totals(unread.judge()) == {"idle": HOUR}
-    assert "idle" not in totals(more.judge())
-    assert totals(Node(row((phantom, HOUR)), hours=1, holdings=[]).judge()) == {"free": HOUR}
+
+H100, T4, L40S, L4 = (70.0, 700.0), (10.0, 70.0), (35.0, 350.0), (13.0, 72.0)
+MIB = 2**20
+STUCK = {"util_mean": 1.0, "util_max": 1.0, "memory_used_bytes": 300 * MIB, "process_count": 0}
+IDLE_W, AT_WORK_W = {"power_w": 196.0}, {"power_w": 197.0}  # H100: pr 0.2, and just over
+
+
+def test_a_counter_stuck_on_a_bare_board_with_persistence_off_is_no_work():
+    says = {"util_mean": 1.0, "util_max": 1.0, "power_w": 145.0, "memory_used_bytes": 0, "process_count": 0}
+
+    assert totals(judged_on(L40S, says), "state", "kind", "tier") == {("idle", "cold", "certain"): HOUR}
+    assert totals(judged_on(L40S, says, holdings=[])) == {"free": HOUR}
+
+
+def test_a_small_model_at_the_power_limit_is_work_though_nobody_told_its_process():
+    says = {
+        "util_mean": 1.0, "util_max": 1.0, "gr_engine_active": 0.98, "tensor_active": 0.30, "dram_active": 0.5,
+        "power_w": 69.0, "memory_used_bytes": 210 * MIB,
+    }  # fmt: skip
+
+    # tensor 0.30 / 0.35
+    assert totals(judged_on(T4, says)) == {"useful": 360 * 8_571, "underused": 360 * 1_429}
+    assert totals(judged_on(T4, says | {"process_count": 0})) == {"useful": 360 * 8_571, "underused": 360 * 1_429}
+
+
+@pytest.mark.parametrize(
+    ("more", "is_phantom"),
+    [
+        ({}, False),  # nothing refutes it
+        (IDLE_W, True),
+        (AT_WORK_W, False),
+        ({"memory_used_bytes": 16 * MIB} | AT_WORK_W, True),
+        ({"memory_used_bytes": 16 * MIB + 1} | AT_WORK_W, False),
+        ({"memory_used_bytes": 300 * MIB + 1} | IDLE_W, False),
+        ({"process_count": 1} | IDLE_W, False),
+        ({"sm_active": 0.02} | AT_WORK_W, True),
+        ({"sm_active": 0.021} | IDLE_W, False),
+        ({"tensor_active": 0.005, "dram_active": 0.02} | AT_WORK_W, True),
+        ({"tensor_active": 0.006} | IDLE_W, False),
+        ({"dram_active": 0.03} | IDLE_W, False),
+        ({"encoder_ratio": 0.02} | IDLE_W, True),
+        ({"encoder_ratio": 0.02} | AT_WORK_W, False),  # an engine at noise says nothing of the units
+        ({"decoder_ratio": 0.021} | IDLE_W, False),
+        ({"pcie_rx_bytes_s": 6e7} | IDLE_W, False),
+    ],
+)
+def test_a_busy_counter_without_a_process_is_no_work_only_where_nothing_else_speaks(more, is_phantom):
+    found = totals(judged_on(H100, STUCK | more), "state", "tier")
+
+    assert (found == {("idle", "certain"): HOUR}) == is_phantom
+    assert any(state == "idle" for state, _ in found) == is_phantom
+
+
+def test_where_nobody_reads_processes_a_stuck_counter_is_never_certain_waste():
+    unread = {name: value for name, value in STUCK.items() if name != "process_count"}
+
+    assert totals(judged_on(H100, unread | IDLE_W), "state", "kind", "tier") == {("idle", "cold", "probable"): HOUR}
+    assert totals(judged_on(H100, unread)) == {"useful": HOUR}
+    assert totals(judged_on(H100, unread | {"util_mean": 0.0, "util_max": 0.0, "power_w": 72.0}), "tier") == {"certain": HOUR}
+
+
+@pytest.mark.parametrize("processes", [{"process_count": 0}, {"process_count": 1}, {}])
+def test_a_video_stream_with_little_memory_is_work(processes):
+    says = {"util_mean": 0.03, "util_max": 0.06, "encoder_ratio": 0.99, "power_w": 38.0, "memory_used_bytes": 230 * MIB} | processes
+
+    found = totals(judged_on(L4, says), "state", "signal", "efficiency_source")
+
+    assert found == {("useful", "video_engines", "sensors"): HOUR}
+
+
+@pytest.mark.parametrize("engine", ["encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio"])
+@pytest.mark.parametrize(("share", "useful_ms"), [(1.0, HOUR), (0.9, HOUR), (0.6, HOUR * 6 // 10)])
+def test_the_share_of_an_engine_is_activity_where_it_is_higher_than_that_of_the_units(engine, share, useful_ms):
+    says = QUIET | {"util_mean": 0.08, "util_max": 0.2, "sm_active": 0.05, "power_w": 34.0, engine: share}
+
+    found = totals(judged_on(L4, says))
+
+    assert found["useful"] == useful_ms
+    assert found.get("stalled", 0) == HOUR - useful_ms
+
+
+def test_where_the_units_do_more_than_the_engines_these_change_nothing():
+    says = BUSY | {"sm_active": 0.425, "power_w": 300.0}
+
+    assert totals(judged_on(H100, says | {"encoder_ratio": 0.4})) == totals(judged_on(H100, says))
+
+
+def test_an_engine_at_work_is_no_busy_waiting():
+    says = BUSY | {"spin_fraction": 1.0, "power_w": 90.0}
+
+    assert totals(judged_on(H100, says)) == {"stalled": HOUR}
+    assert totals(judged_on(H100, says | {"decoder_ratio": 0.6})) == {"useful": HOUR * 6 // 10, "stalled": HOUR * 4 // 10}
 
 
 @pytest.mark.parametrize(("util", "active_ms"), [(0.5, HOUR // 2), (0.89, HOUR * 89 // 100), (0.90, HOUR), (0.98, HOUR)])

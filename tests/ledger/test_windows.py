@@ -8,11 +8,11 @@ from fleetwatch.ledger import windows
 from tests.ledger.factories import T0, Window, columns
 
 
-def spoken(found, readable=None):
+def spoken(found, is_seen=None):
     """(start, end, row) of the pieces, times from T0."""
     frame = columns(found)
-    is_readable = np.ones(len(found), dtype=bool) if readable is None else np.array(readable)
-    pieces = windows.resolve(frame, rows=np.arange(len(found)), readable=is_readable)
+    is_seen = np.ones(len(found), dtype=bool) if is_seen is None else np.array(is_seen)
+    pieces = windows.resolve(frame, rows=np.arange(len(found)), is_seen=is_seen)
     return list(zip((pieces.start_ms - T0).tolist(), (pieces.end_ms - T0).tolist(), pieces.row.tolist(), strict=True))
 
 
@@ -24,10 +24,10 @@ def test_windows_side_by_side_each_speak_for_themselves():
     assert spoken([window(10_000), window(0)]) == [(0, 10_000, 1), (10_000, 20_000, 0)]
 
 
-def test_a_readable_signal_wins_over_everything():
+def test_one_that_says_what_the_gpu_did_wins_over_everything():
     found = [window(observed_ms=6_000, boot_start_ms=1), window(observed_ms=10_000, boot_start_ms=2)]
 
-    assert spoken(found, readable=[True, False]) == [(0, 10_000, 0)]
+    assert spoken(found, is_seen=[True, False]) == [(0, 10_000, 0)]
 
 
 def test_then_the_higher_observed_fraction():

@@ -27,6 +27,8 @@ SAYS = st.sampled_from(
         QUIET | {"util_mean": 0.4, "util_max": 1.0, "power_w": 300.0, "energy_j": 3_000.0},
         BUSY | {"spin_fraction": 0.7}, QUIET | {"power_w": 400.0}, {"memory_used_bytes": 1e9},
         BUSY | {"sm_active": 0.3, "tensor_active": 0.1}, {"util_mean": 0.0}, EMPTY | {"process_count": 1, "live_process_count": 0},
+        {"memory_used_bytes": 1e6}, {"memory_used_bytes": 1e6, "process_count": 0}, BUSY | {"memory_used_bytes": 1e6, "power_w": 90.0},
+        EMPTY | {"encoder_ratio": 0.6}, BUSY | {"process_count": 0, "memory_used_bytes": 1e6, "sm_active": 0.0},
     ]
 )  # fmt: skip
 # Longest first: the simplest timeline, which Hypothesis always tries, then has a few stretches and not a thousand.

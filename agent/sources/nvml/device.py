@@ -16,6 +16,13 @@ from agent.sources.nvml.samples import SampleBuffer, SampleCall
 SLOW_MS, COSTLY_MS = 5000, 10_000
 SECOND_MS = 2000  # averages begin with the second sample: the first is not a window's length before it
 DESCRIBED_MS = 60_000
+# Engines beside the compute units, by wire column; all but the first two since driver 530.
+ENGINES = (
+    ("encoder_ratio", "nvmlDeviceGetEncoderUtilization"),
+    ("decoder_ratio", "nvmlDeviceGetDecoderUtilization"),
+    ("jpeg_ratio", "nvmlDeviceGetJpgUtilization"),
+    ("ofa_ratio", "nvmlDeviceGetOfaUtilization"),
+)
 TEMPERATURE_GPU, CLOCK_SM = 0, 1
 
 GROUPS = {"gpm": gpm.KEYS, "fields": fields.KEYS}
@@ -155,7 +162,7 @@ class Device:
         told = self._fields.read(self.capabilities, self.handle)
         self.events += self._health.events(self.info.uuid, now_ms, told)
         means.update(told.means)
-        for column, call in (("encoder_ratio", "nvmlDeviceGetEncoderUtilization"), ("decoder_ratio", "nvmlDeviceGetDecoderUtilization")):
+        for column, call in ENGINES:
             percent = self.capabilities.ask(column, call, self.handle)
             if percent is not None:
                 means[column] = min(1.0, percent[0] / 100)

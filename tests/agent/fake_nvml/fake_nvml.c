@@ -195,6 +195,8 @@ ret_t nvmlDeviceGetSamples(dev_t_ device, int kind, unsigned long long last_us, 
 #ifndef OLD_DRIVER
 RATIO_CALL(nvmlDeviceGetEncoderUtilization, "encoder")
 RATIO_CALL(nvmlDeviceGetDecoderUtilization, "decoder")
+RATIO_CALL(nvmlDeviceGetJpgUtilization, "jpeg")
+RATIO_CALL(nvmlDeviceGetOfaUtilization, "ofa")
 #endif
 
 #include "mig.c"
