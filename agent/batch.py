@@ -133,7 +133,7 @@ def _host(closed: Sequence[ClosedWindow]) -> wire.Columns:
         return {}
     columns: wire.Columns = {"start_ms": [window.start_ms for window in read]}
     for name in wire.HOST_COLUMNS:
-        column = [_amount(window.host.get(name)) for window in read]
+        column = [_amount(name, window.host.get(name)) for window in read]
         if any(value is not None for value in column):
             columns[name] = [_within_ratio(value) for value in column] if name.endswith("_ratio") else column
     return columns
@@ -143,7 +143,7 @@ def _gpu(gpu: GPUInfo) -> wire.Item:
     item = {name: getattr(gpu, name) for name in _GPU_FIELDS}  # asdict copies deeply: a fifth of a window's cost
     texts = {name: clipped(item[name], limit) for name, limit in _GPU_TEXTS.items() if item[name] is not None}
     counts = {name: _count(item[name], limit) for name, limit in _GPU_COUNTS.items()}
-    return {**item, **texts, **counts, "power_limit_w": _amount(gpu.power_limit_w), "unread": _labels(gpu.unread)}
+    return {**item, **texts, **counts, "power_limit_w": _amount("power_w", gpu.power_limit_w), "unread": _labels(gpu.unread)}
 
 
 def _job(job: Job) -> wire.Item:
@@ -210,6 +210,7 @@ def _count(value: Optional[int], limit: int) -> Optional[int]:
     return value if value is not None and 0 <= value <= limit else None
 
 
-def _amount(value: Optional[float]) -> Optional[float]:
-    """What may be watts, bytes or seconds; None for NaN, infinity and what is below zero or above every counter."""
-    return value if value is not None and math.isfinite(value) and 0 <= value <= wire.MAX_AMOUNT else None
+def _amount(name: str, value: Optional[float]) -> Optional[float]:
+    """What may be a value of the column, ratios of any size among them; None for NaN, infinity and any other."""
+    high = math.inf if name.endswith("_ratio") else wire.LIMITS[name][1]
+    return value if value is not None and math.isfinite(value) and 0 <= value <= high else None

@@ -9,7 +9,7 @@ import queue
 import threading
 import time
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from agent import __version__, batch, wire
 from agent.clock import Clock
@@ -279,21 +279,15 @@ def window_of(observed: Observed, gpu: GPUInfo, *, start_ms: int, end_ms: int) -
     processes = observed.processes.get(gpu.uuid)
     if processes is not None:
         columns["process_count"] = len(processes)
-    return replace(window, columns={name: value for name, value in columns.items() if name in _LIMITS and _is_sendable(name, value)})
+    return replace(window, columns={name: value for name, value in columns.items() if name in _COLUMNS and _is_sendable(name, value)})
 
 
-def _limits(name: str) -> Tuple[float, float]:
-    if name in wire.SIGNED_COLUMNS:
-        return wire.MIN_CELSIUS, wire.MAX_CELSIUS
-    return (-wire.RATIO_SLACK, 1 + wire.RATIO_SLACK) if name in wire.RATIO_COLUMNS else (0, wire.MAX_AMOUNT)
-
-
-_LIMITS = {name: _limits(name) for name in wire.WINDOW_COLUMNS}
+_COLUMNS = frozenset(wire.WINDOW_COLUMNS)
 
 
 def _is_sendable(name: str, value: float) -> bool:
-    """False for NaN, infinity, and what is below zero or above what any counter holds."""
-    low, high = _LIMITS[name]
+    """False for NaN, infinity, and what the wire takes for no reading."""
+    low, high = wire.LIMITS[name]
     return low <= value <= high
 
 

@@ -29,7 +29,7 @@ MAX_TIME_MS = 32_503_680_000_000  # the year 3000: far from where calendars over
 MAX_SEQUENCE = 2**62
 MAX_COUNT = 2**31 - 1
 MAX_BYTE_COUNT = 2**62
-MAX_AMOUNT = 1e18  # below DCGM's "no value" (9.2e18), above every count of bytes
+MAX_AMOUNT = 1e18  # of what nobody reads: as much as a JSON column and a page take
 MIN_CELSIUS, MAX_CELSIUS = -273.15, 1000.0
 RATIO_SLACK = 0.001  # rounding beyond 0 or 1: clamped; more than that is no ratio
 
@@ -41,7 +41,7 @@ RATIO_COLUMNS = (
     "throttle_thermal_ratio", "throttle_power_ratio", "encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio",
     "process_sm_ratio", "job_main_thread_ratio",
 )  # fmt: skip
-# Counts, bytes, watts, ...: any finite number, not negative.
+# Counts, bytes, watts, ...: not negative, and no more than LARGEST.
 AMOUNT_COLUMNS = (
     "util_dips", "util_longest_low_s", "util_cycle_s", "util_cycle_cv", "memory_used_bytes", "memory_reserved_bytes",
     "power_w", "power_min_w", "power_max_w", "energy_j", "pcie_rx_bytes_s", "pcie_tx_bytes_s", "nvlink_rx_bytes_s",
@@ -49,6 +49,14 @@ AMOUNT_COLUMNS = (
     "job_io_read_bytes_s", "job_cores", "job_workers",
 )  # fmt: skip
 SIGNED_COLUMNS = ("temperature_c", "memory_temperature_c")
+# Far above what a board, a host or a counter can mean in one window, and above what broken sensors are known to say
+# (NVML's 32 bits of milliwatts are 4.3e6 W), but not so much that sums and quotients overflow. By the end of the name, the
+# first that fits; "" is a count.
+LARGEST = (("_w", 1e7), ("_j", 1e10), ("_hz", 1e12), ("_bytes", 1e15), ("_bytes_s", 1e15), ("_s", 1e6), ("pending_gpus", 1e6), ("", 1e12))
+MAX_AGENT_AMOUNT = 1e15  # bytes, seconds, batches: of what the agent says of itself
+AGENT_AMOUNTS = (
+    "dropped_windows", "spool_bytes", "set_aside_batches", "passed_over_batches", "cpu_s", "rss_bytes", "poll_ms_p95", "clock_steps",
+)  # fmt: skip
 WINDOW_COLUMNS = RATIO_COLUMNS + AMOUNT_COLUMNS + SIGNED_COLUMNS
 HOST_COLUMNS = (
     "cpu_ratio", "iowait_ratio", "memory_used_bytes", "cpu_psi_ratio", "io_psi_ratio", "disk_read_bytes_s",
@@ -233,7 +241,7 @@ def _numbers(field_name: str, column: List[Any], name: str) -> List[Any]:
     values = [value for value in column if value is not None] if type(None) in types else column
     if not values:
         return column
-    low, high = _limits(name)
+    low, high = LIMITS[name]
     smallest, largest = min(values), max(values)
     if not (low <= smallest and largest <= high and _is_finite_sum(values)):
         raise WireError(field_name, "%s holds %r to %r, expected %g to %g" % (field_name, smallest, largest, low, high))
@@ -251,9 +259,12 @@ def _is_finite_sum(values: Sequence[float]) -> bool:
 
 
 def _limits(name: str) -> Tuple[float, float]:
+    """The least and the most that the column takes."""
     if name in _RATIOS:
         return -RATIO_SLACK, 1 + RATIO_SLACK
-    return (MIN_CELSIUS, MAX_CELSIUS) if name in SIGNED_COLUMNS else (0, MAX_AMOUNT)
+    if name in SIGNED_COLUMNS:
+        return MIN_CELSIUS, MAX_CELSIUS
+    return 0, next(most for end, most in LARGEST if name.endswith(end))
 
 
 def _starts(field_name: str, value: Any, window_s: int) -> List[int]:
@@ -341,10 +352,10 @@ def _agent(value: Any) -> Item:
         _texts(given, {"version": 64, "driver": 64, "source": 64})
     except WireError as error:
         raise WireError("agent." + error.field, "agent.%s" % error) from None
-    for name in ("dropped_windows", "spool_bytes", "cpu_s", "rss_bytes"):
+    for name in AGENT_AMOUNTS:
         value = given.get(name)
-        if value is not None and not (type(value) in (int, float) and 0 <= value <= MAX_AMOUNT):
-            _numbers("agent." + name, [value], "power_w")  # says what is wrong
+        if value is not None and not (type(value) in (int, float) and 0 <= value <= MAX_AGENT_AMOUNT):
+            raise WireError("agent." + name, "agent.%s is %.60r, expected a number from 0 to %g" % (name, value, MAX_AGENT_AMOUNT))
     return {key: item for key, item in given.items() if _is_storable(key) and _is_storable(item)}
 
 
@@ -489,7 +500,7 @@ _HOST_KEYS = frozenset(("start_ms", *HOST_COLUMNS))
 _KNOWN = {
     place: frozenset(keys.split())
     for place, keys in {
-        "agent": "version driver source dropped_windows spool_bytes cpu_s rss_bytes poll_ms_p95 clock_steps",
+        "agent": " ".join(("version", "driver", "source", "last_refusal", *AGENT_AMOUNTS)),
         "gpus": "uuid index model memory_total_bytes power_limit_w sm_count parent_uuid mig_profile persistence unread",
         "jobs": "key scheduler cluster id name user account kind state submit_ms start_ms end_ms restarts labels",
         "allocations": "gpu job start_ms end_ms source share",
@@ -500,3 +511,5 @@ _KNOWN = {
 }
 _NUMBER_TYPES = {int, float, type(None)}
 _RATIOS = frozenset(RATIO_COLUMNS) | {name for name in HOST_COLUMNS if name.endswith("_ratio")}
+# Of windows and of the host.
+LIMITS = {name: _limits(name) for name in WINDOW_COLUMNS + HOST_COLUMNS}

@@ -9,7 +9,6 @@ learned, jobs and who holds which GPU when the sender last said the same; the re
 given to `parse_rest`.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -21,8 +20,6 @@ from agent import wire
 from agent.wire import Batch, Work
 
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-# One step below what the wire takes: above it a whole number may become a float that is smaller than itself.
-_MOST = math.nextafter(wire.MAX_AMOUNT, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +137,10 @@ def _number(low: float, high: float) -> Any:
     return list[Annotated[float, Meta(ge=low, le=high)] | None] | None | UnsetType
 
 
-def _limits(name: str) -> tuple[float, float]:
-    if name in wire.RATIO_COLUMNS or (name in wire.HOST_COLUMNS and name.endswith("_ratio")):
-        return -wire.RATIO_SLACK, 1 + wire.RATIO_SLACK
-    return (wire.MIN_CELSIUS, wire.MAX_CELSIUS) if name in wire.SIGNED_COLUMNS else (0.0, _MOST)
-
-
 def _columns(name: str, whole: Sequence[tuple[Any, ...]], names: Sequence[str]) -> type[msgspec.Struct]:
-    return msgspec.defstruct(name, [*whole, *((column, _number(*_limits(column)), UNSET) for column in names)], forbid_unknown_fields=True)
+    return msgspec.defstruct(
+        name, [*whole, *((column, _number(*wire.LIMITS[column]), UNSET) for column in names)], forbid_unknown_fields=True
+    )
 
 
 _STARTS = _whole(wire.MAX_TIME_MS)

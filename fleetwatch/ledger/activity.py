@@ -47,6 +47,10 @@ CONTEXT_UNKNOWN, COLD, HELD = range(3)
 CONTEXT_KINDS = ("", "cold", "held")
 
 
+# A smaller share of a window is a rounding error, and what is divided by it may overflow.
+LEAST_WORKING = 1e-9
+
+
 @dataclass(frozen=True, slots=True)
 class Activity:
     """One value per window. Where `unseen` is not 0 the rest but `context` means nothing."""
@@ -282,7 +286,7 @@ def _efficiency(
     windows: Windows, working: Floats, engines: Floats, *, idle_w: Floats, limit_w: Floats, policy: Policy
 ) -> tuple[Floats, Codes]:
     """e in [0, 1] of the working fraction, and by which source."""
-    whole = np.where(working > 0, working, 1.0)
+    whole = np.where(working > 0, np.maximum(working, LEAST_WORKING), 1.0)
     sensed = np.fmax(
         np.fmax(column(windows, "sm_active") / policy.ceiling_sm, column(windows, "tensor_active") / policy.ceiling_tensor),
         np.fmax(column(windows, "dram_active") / policy.ceiling_dram, column(windows, "fp64_active") / policy.ceiling_fp64),

@@ -104,6 +104,11 @@ def test_each_required_column_is_named_when_it_is_missing(column):
         ({"windows": windows(power_w=[10**400])}, "windows.power_w"),
         ({"windows": windows(power_w=[9223372036854775794])}, "windows.power_w"),
         ({"windows": windows(temperature_c=[-274])}, "windows.temperature_c"),
+        ({"agent": {"spool_bytes": 1.1e15}}, "agent.spool_bytes"),
+        ({"agent": {"set_aside_batches": "many"}}, "agent.set_aside_batches"),
+        ({"agent": {"clock_steps": -1}}, "agent.clock_steps"),
+        ({"gpus": [{"uuid": "GPU-a", "power_limit_w": 2e7}]}, "gpus[0].power_limit_w"),
+        ({"host": {"start_ms": [START], "pending_gpus": [1e18]}}, "host.pending_gpus"),
         ({"windows": windows(power_w={})}, "windows.power_w"),
         ({"host": {"cpu_ratio": [0.1]}}, "host.start_ms"),
         ({"host": {"start_ms": [START], "cpu_ratio": [1.5]}}, "host.cpu_ratio"),
@@ -139,6 +144,29 @@ def test_an_allocation_that_means_nothing_is_refused(change, field):
     allocation = {"gpu": 0, "job": 0, **change}
 
     assert refused(jobs=[{"key": "a"}], allocations=[allocation]) == "allocations[0]." + field
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("power_w", 1e7),
+        ("energy_j", 1e10),
+        ("sm_clock_hz", 1e12),
+        ("memory_used_bytes", 1e15),
+        ("pcie_rx_bytes_s", 1e15),
+        ("util_cycle_s", 1e6),
+        ("process_count", 1e12),
+        ("temperature_c", 1000),
+    ],
+)
+def test_a_column_holds_no_more_than_its_unit_can_mean(name, most):
+    assert wire.parse(mapping(windows=windows(**{name: [most]}))).windows[name] == [most]
+    assert refused(windows=windows(**{name: [most * 1.001]})) == "windows." + name
+
+
+def test_a_queue_waits_for_a_million_gpus_at_most():
+    assert wire.parse(mapping(host={"start_ms": [START], "pending_gpus": [1e6]})).host["pending_gpus"] == [1e6]
+    assert refused(host={"start_ms": [START], "pending_gpus": [1e6 + 1]}) == "host.pending_gpus"
 
 
 def test_nan_among_numbers_is_found_wherever_it_hides():

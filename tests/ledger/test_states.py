@@ -328,6 +328,14 @@ def test_efficiency_by_power_is_estimated_from_the_active_power():
     assert found["stalled", ""] == HOUR // 2
 
 
+def test_a_share_of_work_next_to_nothing_overflows_nothing():
+    says = BUSY | {"util_mean": 1e-310, "util_max": 1.0, "sm_active": 1.0, "power_w": 1e7}
+
+    judged = Node(row((says, HOUR)), hours=1).judge()
+
+    assert totals(judged) == {"stalled": HOUR}
+
+
 def test_power_says_nothing_of_efficiency_below_a_third_of_work():
     says = QUIET | {"util_mean": 0.29, "util_max": 1.0, "power_w": 150.0}
 

@@ -226,13 +226,14 @@ def test_host_samples_are_sealed_too():
         assert list(frame.columns) == ["cpu_ratio", "iowait_ratio"]
 
 
-values = st.one_of(st.none(), st.floats(0, 1e15), st.integers(0, 2**53))
+watts = st.one_of(st.none(), st.floats(0, 1e7), st.integers(0, 10**7))
+amounts = st.one_of(st.none(), st.floats(0, 1e15), st.integers(0, 10**15))
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
-        st.tuples(st.integers(0, 359), st.integers(0, 1), st.integers(1, 3), values, values),
+        st.tuples(st.integers(0, 359), st.integers(0, 1), st.integers(1, 3), watts, amounts),
         min_size=1,
         max_size=30,
         unique_by=lambda row: row[:3],
