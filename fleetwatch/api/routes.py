@@ -33,7 +33,8 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import with_outcomes
-from fleetwatch.jobs.selectors import changes, contradictions, job_sources, pending_jobs
+from fleetwatch.jobs.selectors import changes, contradictions, job_sources, namesakes, pending_jobs
+from fleetwatch.jobs.selectors import job as job_of_key
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.telemetry import selectors as telemetry
 
@@ -95,8 +96,11 @@ def jobs(request: HttpRequest, period: Period, where: Where, paging: Paging) -> 
 
 @router.get("/jobs/{path:key}", operation_id="getJob", response=schemas.JobDetail, tags=["jobs"])
 def job(request: HttpRequest, key: str, period: Period) -> Answer:
-    """One job over its life (of more than 90 days the last 90), or in the period. Its key's slashes are literal: /jobs/slurm/della/4711."""
-    found = Job.objects.select_related("team").filter(key=_text(key)).first()
+    """One job over its life (of more than 90 days the last 90), or in the period. Its key's slashes are literal: /jobs/slurm/della/4711.
+
+    Nodes that name several owners hold several jobs of one key: this is the one that held GPUs longest; `namesakes` are the others.
+    """
+    found = job_of_key(_text(key))
     if found is None:
         raise RequestError("there is no such job", field="key", status=404)
     wanted = asked(request, whole=held_interval(found))
@@ -109,6 +113,7 @@ def job(request: HttpRequest, key: str, period: Period) -> Answer:
     seen = evidence.evidence(found, why[found.pk][0].cause) if found.pk in why else None
     row = _job_row(found, figures(costs.totals(wanted.interval, scope=scope)), why, seen.lines if seen else ())
     said = {
+        "namesakes": [rows.namesake_row(other) for other in namesakes(found)],
         "contradictions": [rows.contradiction_row(told) for told in contradictions(found)],
         "history": [rows.change_row(change) for change in changes(found)],
     }

@@ -66,6 +66,10 @@ def job_row(job: Job, figures: Shape, cause: Shape, saving: Saving | None = None
     }
 
 
+def namesake_row(job: Job) -> Shape:
+    return {"key": job.own_key, "user": job.user, "account": job.account}
+
+
 def _label(job: Job, name: str) -> str | None:
     return str(job.labels[name]) if name in job.labels else None
 
@@ -100,7 +104,7 @@ def contradiction_row(told: Contradicted) -> Shape:
 def change_row(change: JobChange) -> Shape:
     by = Voice(change.voice).name.lower()
     node = change.node.name if change.node else None
-    return {"at": change.at, "node": node, "by": by, "facts": change.facts, "refused": change.refused}
+    return {"key": change.job.own_key, "at": change.at, "node": node, "by": by, "facts": change.facts, "refused": change.refused}
 
 
 def node_row(node: Node, figures: Shape, sources: Sequence[JobSource], drain: Drain | None) -> Shape:

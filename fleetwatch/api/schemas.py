@@ -237,8 +237,9 @@ class Contradiction(Schema):
 
 
 class JobChange(Schema):
-    """What a node newly said of the job; `refused` names those facts that were not taken."""
+    """What a node newly said of the job, or of one that shares its key; `refused` names those facts that were not taken."""
 
+    key: str
     at: datetime
     node: str | None
     by: Voice
@@ -246,10 +247,19 @@ class JobChange(Schema):
     refused: list[str]
 
 
+class Namesake(Schema):
+    """Another job of the same key: nodes name another owner of it, and their GPU time is charged to him."""
+
+    key: str
+    user: str
+    account: str
+
+
 class JobDetail(Period, JobRow):
     """One job in the period, each GPU that it held, who says otherwise whose it is, and its newest changes, the newest first."""
 
     gpus: list[GPUShare]
+    namesakes: list[Namesake]
     contradictions: list[Contradiction]
     history: list[JobChange]
 

@@ -32,8 +32,9 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class ChangeLine:
-    """One change in words; `refused` is what of it was not taken, "" = nothing."""
+    """One change in words; `refused` is what of it was not taken, "" = nothing. `key` is of the job that it was said of."""
 
+    key: str
     at: datetime
     node: str
     by: str
@@ -54,6 +55,7 @@ def change_lines(changes: Iterable[JobChange]) -> list[ChangeLine]:
     """The changes in words, in their order."""
     return [
         ChangeLine(
+            change.job.own_key,
             change.at,
             change.node.name if change.node else "",
             VOICES[Voice(change.voice)],

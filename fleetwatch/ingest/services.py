@@ -17,7 +17,7 @@ from fleetwatch.inventory.intake import Brought
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.services import Refused
 from fleetwatch.jobs import services as jobs
-from fleetwatch.jobs.report import Report, StoredJob
+from fleetwatch.jobs.report import JobKey, Report, StoredJob
 from fleetwatch.jobs.selectors import held_by_node
 from fleetwatch.jobs.store import store_jobs
 from fleetwatch.lib.intervals import to_ms
@@ -159,12 +159,12 @@ def _touch(changed: Mapping[int, Sequence[Span]], *, received_at: datetime) -> N
         telemetry.touch_hours(node_id, spans, received_at=received_at)
 
 
-def store_reports(reports: Sequence[Report], *, received_at: datetime) -> tuple[dict[str, StoredJob], set[tuple[int, Span]], set[int]]:
-    """The batches' jobs by key, the (GPU id, time) that is held newly or no longer, and the ids of nodes where no process is, nor was."""
+def store_reports(reports: Sequence[Report], *, received_at: datetime) -> tuple[dict[JobKey, StoredJob], set[tuple[int, Span]], set[int]]:
+    """The batches' jobs, the (GPU id, time) that is held otherwise than before, and the ids of nodes where no process is, nor was."""
     stored = store_jobs(reports, received_at=received_at)
-    held = jobs.assert_allocations(reports, stored)
+    held = jobs.assert_allocations(reports, stored.jobs) | stored.moved
     jobs.assert_sources(reports)
-    return stored, held, jobs.store_processes(reports, stored)
+    return stored.jobs, held, jobs.store_processes(reports, stored.jobs)
 
 
 def _batch_extent(batch: Batch, *, offset_ms: int) -> list[Span]:

@@ -27,10 +27,16 @@ class End:
     start_ms: int | None
     end_ms: int
     order: Order  # of the batch that told it: (as of when, boot start, sequence)
+    is_cluster: bool = False  # told by the books of the cluster
 
     @property
     def run(self) -> tuple[int, int | None, int | None, str, int | None]:
         return self.job_id, self.node_id, self.gpu_id, self.source, self.start_ms
+
+    @property
+    def weight(self) -> tuple[bool, Order, int]:
+        """The last word on a run's end has the largest; that of the cluster's books is the last."""
+        return self.is_cluster, self.order, self.end_ms
 
 
 def note(ends: Iterable[End]) -> set[int]:
@@ -39,7 +45,7 @@ def note(ends: Iterable[End]) -> set[int]:
     for end in ends:
         known = last.get(end.run)
         is_possible = end.start_ms is None or end.start_ms <= end.end_ms
-        if is_possible and (known is None or (known.order, known.end_ms) < (end.order, end.end_ms)):
+        if is_possible and (known is None or known.weight < end.weight):
             last[end.run] = end
     if not last:
         return set()
@@ -55,6 +61,7 @@ def note(ends: Iterable[End]) -> set[int]:
             "sources": [end.source for end in rows],
             "starts": integers([end.start_ms for end in rows]),
             "ends": integers([end.end_ms for end in rows]),
+            "are_cluster": [end.is_cluster for end in rows],
             "as_of": integers(as_of_ms),
             "boots": integers(boots),
             "sequences": integers(sequences),

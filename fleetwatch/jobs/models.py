@@ -6,15 +6,31 @@ from django.db import models
 from fleetwatch.lib.multirange import Int8MultiRangeField
 
 
+class Replaced(models.Func):
+    """A text in which what matches the pattern is replaced."""
+
+    function = "regexp_replace"
+
+
 class Job(models.Model):
-    """One job of a scheduler, container or process, by its key `scheduler/cluster/id`: what is believed of its records (records.py)."""
+    """One job of a scheduler, container or process: what is believed of its records (records.py).
+
+    Its key is what its scheduler calls it, `scheduler/cluster/id`; where nodes name several owners, they hold several jobs, and all
+    but one have a number after their key.
+    """
 
     class Kind(models.TextChoices):
         BATCH = "batch"
         INTERACTIVE = "interactive"
         SERVICE = "service"
 
-    key = models.CharField(max_length=400, unique=True)
+    key = models.CharField(max_length=410, unique=True)
+    said_key = models.GeneratedField(
+        expression=Replaced(models.F("key"), models.Value("~[0-9]+$"), models.Value("")),
+        output_field=models.CharField(max_length=400),
+        db_persist=True,
+        help_text="the key without its number",
+    )
     scheduler = models.CharField(max_length=64, blank=True, default="")
     cluster = models.CharField(max_length=128, blank=True, default="")
     external_id = models.CharField(max_length=200, blank=True, default="")
@@ -36,8 +52,15 @@ class Job(models.Model):
     restarts = models.PositiveIntegerField(default=0)
     labels = models.JSONField(default=dict)
 
+    @property
+    def own_key(self) -> str:
+        """What means this job alone, also where others share its key (selectors.job)."""
+        return f"{self.key}~1" if self.key == self.said_key else self.key
+
     class Meta:
         indexes = [
+            # read by: store and selectors, the jobs that share a key
+            models.Index(fields=["said_key"], name="jobs_by_said_key"),
             # read by: selectors.waits, the jobs that began in a day
             models.Index(fields=["start_ms"], name="jobs_by_start"),
             # read by: selectors.pending_jobs
@@ -46,9 +69,11 @@ class Job(models.Model):
 
 
 class JobRecord(models.Model):
-    """The newest that one node says of a job with one voice; by key, because what nobody may say makes no job."""
+    """The newest that one node says of a user's job with one voice; by key, because what nobody may say makes no job."""
 
     key = models.CharField(max_length=400)
+    user = models.CharField(max_length=128, blank=True, default="", help_text='whose it says the job is; "" = it names nobody')
+    job_id = models.BigIntegerField(null=True, help_text="the job that it is of; null = it may not speak")
     node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, null=True, db_index=False, related_name="+")
     voice = models.PositiveSmallIntegerField(help_text="records.Voice")
     as_of_ms = models.BigIntegerField(help_text="until when the batch speaks that said it")
@@ -59,7 +84,7 @@ class JobRecord(models.Model):
     held_until_ms = models.BigIntegerField(null=True, help_text="end of its hold, as far as it is known")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["key", "node", "voice"], nulls_distinct=False, name="one_record_per_job_node_voice")]
+        constraints = [models.UniqueConstraint(fields=["key", "node", "voice", "user"], nulls_distinct=False, name="one_record_per_word")]
         # read by store.drop_unheard. It holds nothing that a batch changes, so that rows are updated in place
         indexes = [models.Index(fields=["id"], condition=models.Q(held_at=None, voice__lt=2), name="records_nobody_held")]
 
@@ -114,7 +139,7 @@ class Allocation(models.Model):
 class RunEnd(models.Model):
     """The end of a run of a job as it was told last: of the whole job on one node or on all, or of its hold on one GPU.
 
-    Last: by (as_of_ms, boot_start_ms, sequence) of the batch, as a job's facts.
+    Last: by (is_cluster, as_of_ms, boot_start_ms, sequence), of the batch as a job's facts.
     """
 
     # no index of its own: the constraint's begins with it
@@ -131,6 +156,7 @@ class RunEnd(models.Model):
     source = models.CharField(max_length=32, blank=True, default="", help_text="of the hold on the GPU")
     start_ms = models.BigIntegerField(null=True, help_text="of the run; None = not known")
     end_ms = models.BigIntegerField()
+    is_cluster = models.BooleanField(default=False, help_text="told by the books of the cluster")
     as_of_ms = models.BigIntegerField(help_text="until when the batch spoke")
     boot_start_ms = models.BigIntegerField()
     sequence = models.BigIntegerField()

@@ -1,12 +1,14 @@
-"""What nodes and imports say of a job, and what of it is believed. Pure.
+"""What nodes and imports say of jobs, and what of it is believed. Pure.
 
 - Nobody speaks for a job but the nodes that hold it or held it, the books of its cluster, and imports: those two by a right that an
   admin gave to their token. Of anybody else nothing is taken.
-- Whose the job is and what it is (user, account, kind, labels, cluster) is its **owner's** word, whole: of the node that the hub
-  first heard holding it. Any time that a sender states could be dated back, so here, and only here, what arrived first counts. The
-  books of the cluster win over the owner; an import fills in what he does not know, and its labels join his.
-- How it goes (name, state, times, restarts) is the newest word, a node's at most GRACE_MS after its hold ended. A node that
-  contradicts the owner on user or account is believed in none of it; an end that other holders outlived is no end.
+- **Each node's GPU time is charged to whom that node names**: nodes that name the same user and account hold one job; who names
+  somebody else holds another job of the same key. So nobody takes a job from its owner, or gives it time, by naming others: not
+  before it exists, and not later. The books of the cluster say it for all nodes.
+- What a job is (kind, labels) is the word of the node that the hub first heard holding it. Any time that a sender states could be
+  dated back, so here, and only here, what arrived first counts. An import fills in what that node does not know.
+- How it goes (name, state, times, restarts) is the newest word, a node's at most GRACE_MS after its hold ended; an end that other
+  holders outlived is no end.
 - On one node a scheduler's books win over what processes claim in their environment.
 """
 
@@ -73,6 +75,7 @@ class Record:
     facts: Facts
     held_at: datetime | None = None  # when the hub first heard that the node holds the job; None = never
     held_until_ms: int | None = None  # end of its hold, as far as it is known
+    job_id: int | None = None  # the stored job that it was of until now
 
     @property
     def is_heard(self) -> bool:
@@ -90,6 +93,26 @@ class Record:
         if self.is_holder and self.held_until_ms is not None:
             return min(self.order[0], self.held_until_ms + GRACE_MS), *self.order, self.pk
         return self.order[0], *self.order, self.pk
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Owner:
+    """Whose a job is; "" = nobody is named."""
+
+    user: str
+    account: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownJob:
+    """A job as it is believed, and what is said of it by those who may."""
+
+    facts: Facts
+    records: tuple[Record, ...]
+
+    @property
+    def owner(self) -> Owner:
+        return Owner(self.facts.user, self.facts.account)
 
 
 class Owned(Protocol):
@@ -112,30 +135,18 @@ class Contradiction:
     value: str
 
 
-def believed(records: Iterable[Record]) -> Facts | None:
-    """The job's facts; None where nobody who may speak for it does. The order of the records does not matter."""
-    heard = _heard(records)
-    if not heard:
-        return None
-    owner = _owner(heard)
-    trusted = _trusted(heard, owner)
-    outcomes = _outcomes(heard, owner)
-    newest = outcomes[0].facts
-    return Facts(
-        scheduler=_first(record.facts.scheduler for record in trusted),
-        cluster=_first(record.facts.cluster for record in trusted),
-        external_id=_first(record.facts.external_id for record in trusted),
-        user=_first(record.facts.user for record in trusted),
-        account=_first(record.facts.account for record in trusted),
-        kind=_first(record.facts.kind for record in trusted) or BATCH,
-        labels=_labels(trusted),
-        name=_first(record.facts.name for record in outcomes),
-        state=newest.state,
-        submit_ms=_known(record.facts.submit_ms for record in outcomes),
-        start_ms=_known(record.facts.start_ms for record in outcomes),
-        end_ms=newest.end_ms,
-        restarts=_restarts(outcomes),
-    )
+def known_jobs(records: Iterable[Record]) -> list[KnownJob]:
+    """The jobs that share the records' key, the first heard first; none where nobody who may speak does. Order does not matter."""
+    rows = list(records)
+    cluster = _newest_first(record for record in rows if record.voice.is_cluster)
+    imports = _newest_first(record for record in rows if record.voice == Voice.IMPORT)
+    jobs = _held_jobs([record for record in rows if record.voice < Voice.IMPORT], cluster, imports)
+    for record in cluster:
+        _join(record, jobs, is_founder=True)
+    for record in imports:
+        _join(record, jobs, is_founder=not jobs)
+    known = [KnownJob(_believed(owner, members), tuple(members)) for owner, members in jobs.items()]
+    return sorted(known, key=lambda job: (_first_heard(job.records), job.owner))
 
 
 def contradictions(records: Iterable[Record], facts: Owned) -> list[Contradiction]:
@@ -146,6 +157,62 @@ def contradictions(records: Iterable[Record], facts: Owned) -> list[Contradictio
         for fact in ("user", "account", "kind")
         if (value := getattr(record.facts, fact)) and value != getattr(facts, fact)
     ]
+
+
+def _held_jobs(said: Sequence[Record], cluster: Sequence[Record], imports: Sequence[Record]) -> dict[Owner, list[Record]]:
+    """The jobs that nodes hold, by whose they are, with what their holders say of them."""
+    of_node: dict[int | None, list[Record]] = {}
+    for record in said:
+        of_node.setdefault(record.node_id, []).append(record)
+    jobs: dict[Owner, list[Record]] = {}
+    for record in said:
+        word = _word(record, of_node[record.node_id])
+        jobs.setdefault(_owner_by(word, cluster, imports), []).append(record)
+    return {owner: heard for owner, members in jobs.items() if (heard := _heard(members))}
+
+
+def _word(record: Record, of_node: Sequence[Record]) -> Record:
+    """By which record its node says whose the job is: by its books where it has them, by one that names a user where there is one."""
+    if record.voice == Voice.BOOKS and record.facts.user:
+        return record
+    books = [other for other in of_node if other.voice == Voice.BOOKS]
+    among = books or ([record] if record.facts.user else of_node)
+    return max(among, key=lambda other: (bool(other.facts.user), other.weight))
+
+
+def _owner_by(word: Record, cluster: Sequence[Record], imports: Sequence[Record]) -> Owner:
+    """Whose the time of the word's node is: an import knows better than a claim, a node's books better than it."""
+    named = word.facts
+    is_weak = word.voice == Voice.CLAIM or not named.user
+    authority = _authority(named.user, cluster) or (_authority(named.user, imports) if is_weak else None)
+    if authority is None:
+        known = _first(record.facts.account for record in imports if record.facts.user == named.user)
+        return Owner(named.user, named.account or known)
+    if authority.facts.user in ("", named.user):
+        return Owner(named.user, authority.facts.account or named.account)
+    return Owner(authority.facts.user, authority.facts.account)
+
+
+def _authority(user: str, records: Sequence[Record]) -> Record | None:
+    """Of the records, the newest first: the one that speaks of the user's job, else the newest that names anybody; None without any."""
+    of_user = [record for record in records if record.facts.user == user]
+    naming = [record for record in records if record.facts.user]
+    return next(iter(of_user or naming or records), None)
+
+
+def _join(record: Record, jobs: dict[Owner, list[Record]], *, is_founder: bool) -> None:
+    """Adds what books or an import say to the jobs of the user that they name; to a job of its own where there is none."""
+    facts = record.facts
+    joined = [owner for owner in jobs if facts.user in ("", owner.user)]
+    for owner in joined:
+        jobs[owner].append(record)
+    if not joined and is_founder:
+        jobs[Owner(facts.user, facts.account)] = [record]
+
+
+def _first_heard(records: Iterable[Record]) -> tuple[bool, float, int]:
+    """When the hub first heard who holds the job, what nobody holds last; then by the record."""
+    return min((record.held_at is None, record.held_at.timestamp() if record.held_at else 0.0, record.pk) for record in records)
 
 
 def _heard(records: Iterable[Record]) -> list[Record]:
@@ -159,45 +226,60 @@ def _heard(records: Iterable[Record]) -> list[Record]:
 
 
 def _holding(record: Record, held: Sequence[Record]) -> Record:
-    if not held:
+    if not held or record.voice >= Voice.IMPORT:
         return record
     held_at = min(each.held_at for each in held if each.held_at is not None)
     return replace(record, held_at=held_at, held_until_ms=max(each.held_until_ms or 0 for each in held))
 
 
-def _owner(heard: Sequence[Record]) -> Record | None:
+def _believed(owner: Owner, members: Sequence[Record]) -> Facts:
+    first = _first_holder(members)
+    trusted = _trusted(members, first)
+    outcomes = _outcomes(members)
+    newest = outcomes[0].facts
+    return Facts(
+        scheduler=_first(record.facts.scheduler for record in trusted),
+        cluster=_first(record.facts.cluster for record in trusted),
+        external_id=_first(record.facts.external_id for record in trusted),
+        user=owner.user,
+        account=owner.account,
+        kind=_first(record.facts.kind for record in trusted) or BATCH,
+        labels=_labels(trusted),
+        name=_first(record.facts.name for record in outcomes),
+        state=newest.state,
+        submit_ms=_known(record.facts.submit_ms for record in outcomes),
+        start_ms=_known(record.facts.start_ms for record in outcomes),
+        end_ms=newest.end_ms,
+        restarts=_restarts(outcomes),
+    )
+
+
+def _first_holder(members: Sequence[Record]) -> Record | None:
     """The word of the node that was heard first to hold the job; its books' where it has both."""
-    holders = [record for record in heard if record.is_holder]
+    holders = [record for record in members if record.is_holder]
     if not holders:
         return None
     first = min((record.held_at, record.pk, record.node_id) for record in holders if record.held_at is not None)
-    return max((record for record in holders if record.node_id == first[2]), key=lambda record: record.voice)
+    return max((record for record in holders if record.node_id == first[2]), key=lambda record: (record.voice, record.weight))
 
 
-def _trusted(heard: Sequence[Record], owner: Record | None) -> list[Record]:
-    """Who says whose the job is, the most believed first: an import knows better than a claim, a node's books better than it."""
-    cluster = _newest_first(record for record in heard if record.voice.is_cluster)
-    imports = _newest_first(record for record in heard if record.voice == Voice.IMPORT)
-    if owner is None:
+def _trusted(members: Sequence[Record], first: Record | None) -> list[Record]:
+    """Who says what the job is, the most believed first: an import knows better than a claim, a node's books better than it."""
+    cluster = _newest_first(record for record in members if record.voice.is_cluster)
+    imports = _newest_first(record for record in members if record.voice == Voice.IMPORT)
+    if first is None:
         return [*cluster, *imports]
-    if owner.voice == Voice.CLAIM:
-        return [*cluster, *imports, owner]
-    return [*cluster, owner, *imports]
+    if first.voice == Voice.CLAIM:
+        return [*cluster, *imports, first]
+    return [*cluster, first, *imports]
 
 
-def _outcomes(heard: Sequence[Record], owner: Record | None) -> list[Record]:
+def _outcomes(members: Sequence[Record]) -> list[Record]:
     """Who says how the job goes, the newest first."""
-    booked = {record.node_id for record in heard if record.voice == Voice.BOOKS and record.is_holder}
-    known = [record for record in heard if record.voice != Voice.CLAIM or record.node_id not in booked]
-    agreed = [record for record in known if not record.is_holder or owner is None or _agrees(record, owner)]
-    lasting = [record for record in agreed if not _is_outlived(record, agreed)]
-    return _newest_first(lasting or agreed)
-
-
-def _agrees(record: Record, owner: Record) -> bool:
-    """Whether it names the owner's user, where the owner's word has one, and no other account."""
-    is_same_user = record.facts.user == owner.facts.user
-    return record.node_id == owner.node_id or (is_same_user and record.facts.account in ("", owner.facts.account))
+    booked = {record.node_id for record in members if record.voice == Voice.BOOKS and record.is_holder}
+    known = [record for record in members if record.voice != Voice.CLAIM or record.node_id not in booked]
+    lasting = [record for record in known if not _is_outlived(record, known)]
+    return _newest_first(lasting or known)
 
 
 def _is_outlived(record: Record, others: Iterable[Record]) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agent.wire import Batch, Item
 from fleetwatch.inventory.extents import newest_ms
-from fleetwatch.jobs.records import OUTCOME_LAG_MS, Record
+from fleetwatch.jobs.records import OUTCOME_LAG_MS, Facts, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,9 @@ class Report:
     gpu_ids: Sequence[int]  # by position in batch.gpus
     offset_ms: int
     speaks_for: str = ""  # the cluster whose books its token speaks for; "" = none
+
+
+JobKey = tuple[int, str]  # node id, and what the node calls the job: another node may mean another job by it
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +41,11 @@ def spoken_ms(batch: Batch) -> int | None:
     return batch.end_ms if batch.end_ms is not None else newest_ms(batch, offset_ms=0)
 
 
-def known_until(job: Item) -> int:
+def known_until(facts: Facts) -> int:
     """Until when an import knows the job: past what agents may have said of it at its end, but not into a later run."""
-    if job.get("end_ms") is not None:
-        return int(job["end_ms"]) + OUTCOME_LAG_MS
-    return int(job.get("start_ms") or job.get("submit_ms") or 0)
+    if facts.end_ms is not None:
+        return facts.end_ms + OUTCOME_LAG_MS
+    return facts.start_ms or facts.submit_ms or 0
 
 
 def speaks_for_cluster(report: Report, job: Item) -> bool:

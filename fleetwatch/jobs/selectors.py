@@ -15,7 +15,7 @@ from fleetwatch.jobs.models import Allocation, GPUProcess, Job, JobChange, JobRe
 from fleetwatch.jobs.records import Facts, Record, Voice
 from fleetwatch.lib import rows
 from fleetwatch.lib.multirange import to_spans
-from fleetwatch.lib.spans import Span
+from fleetwatch.lib.spans import Span, length_ms
 from fleetwatch.lib.sql import read_statement
 
 HOLDINGS = read_statement(Path(__file__).parent / "sql" / "holdings.sql")
@@ -25,6 +25,7 @@ WAITS = read_statement(Path(__file__).parent / "sql" / "waits.sql")
 SOURCE_OUTAGES = read_statement(Path(__file__).parent / "sql" / "source_outages.sql")
 SOURCE_STATUS = read_statement(Path(__file__).parent / "sql" / "source_status.sql")
 
+FIRST = "~1"  # the number of the first of the jobs that share a key; the others have theirs in their keys
 # A source that is reported no longer while its node reports on was switched off, or is of a scheduler that went.
 FORGOTTEN_MS = 10 * 60_000
 # Accounting that is imported now and then tells of a job's end; who waits for longer was imported once.
@@ -174,8 +175,31 @@ def held_by_node(job_ids: Iterable[int]) -> dict[int, list[Span]]:
 
 
 def job(key: str) -> Job | None:
-    """The job of that key, with its team; None when there is none."""
-    return Job.objects.select_related("team").filter(key=key).first()
+    """The job of that key, with its team; None when there is none.
+
+    Of several that share the key the one that held GPUs longest; the first of them alone is `key~1`.
+    """
+    jobs = Job.objects.select_related("team")
+    sharing = list(jobs.filter(said_key=key).order_by("pk"))
+    if len(sharing) > 1:
+        held_ms = _held_ms(sharing)
+        return max(sharing, key=lambda job: held_ms.get(job.pk, 0))
+    return sharing[0] if sharing else jobs.filter(key=key.removesuffix(FIRST)).first()
+
+
+def namesakes(job: Job) -> list[Job]:
+    """The other jobs that share its key, because nodes name other owners, those that held GPUs longest first."""
+    others = list(Job.objects.filter(said_key=job.said_key).exclude(pk=job.pk).select_related("team").order_by("pk"))
+    held_ms = _held_ms(others)
+    return sorted(others, key=lambda other: -held_ms.get(other.pk, 0))
+
+
+def _held_ms(jobs: Iterable[Job]) -> dict[int, int]:
+    """Job id -> the time that it held GPUs."""
+    held_ms: dict[int, int] = defaultdict(int)
+    for job_id, spans in Allocation.objects.filter(job__in=list(jobs)).values_list("job_id", "held"):
+        held_ms[job_id] += length_ms(spans)
+    return held_ms
 
 
 def wait_ms(job: Job) -> int | None:
@@ -190,21 +214,21 @@ def records_of(keys: Iterable[str]) -> dict[str, list[Record]]:
     found: dict[str, list[Record]] = {}
     for row in JobRecord.objects.filter(key__in=list(keys)).order_by("pk"):
         order = (row.as_of_ms, row.boot_start_ms, row.sequence)
-        record = Record(row.pk, row.node_id, Voice(row.voice), order, Facts(**row.facts), row.held_at, row.held_until_ms)
+        record = Record(row.pk, row.node_id, Voice(row.voice), order, Facts(**row.facts), row.held_at, row.held_until_ms, row.job_id)
         found.setdefault(row.key, []).append(record)
     return found
 
 
 def contradictions(job: Job) -> list[Contradicted]:
     """What is said otherwise of whose the job is and what it is than it is believed, by who was heard first."""
-    told = records.contradictions(records_of([job.key]).get(job.key, []), job)
+    told = records.contradictions(records_of([job.said_key]).get(job.said_key, []), job)
     names = dict(Node.objects.filter(pk__in={each.record.node_id for each in told}).values_list("pk", "name"))
     return [Contradicted(names.get(each.record.node_id or 0, ""), each.record.voice, each.fact, each.value) for each in told]
 
 
 def changes(job: Job) -> list[JobChange]:
-    """Who newly said what of the job, with their nodes, the newest first."""
-    return list(job.changes.select_related("node").order_by("-pk"))
+    """Who newly said what of the job, and of those that share its key, with their nodes, the newest first."""
+    return list(JobChange.objects.filter(job__said_key=job.said_key).select_related("node", "job").order_by("-pk"))
 
 
 def allocations(job: Job) -> list[Allocation]:

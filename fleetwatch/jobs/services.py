@@ -11,8 +11,8 @@ from fleetwatch.jobs import ends
 from fleetwatch.jobs.ends import End
 from fleetwatch.jobs.kinds import DECLARED
 from fleetwatch.jobs.models import GPUProcess
-from fleetwatch.jobs.records import Voice
-from fleetwatch.jobs.report import Report, StoredJob, known_until, speaks_for_all, spoken_ms
+from fleetwatch.jobs.records import OUTCOME_LAG_MS, Voice
+from fleetwatch.jobs.report import JobKey, Report, StoredJob, speaks_for_all, speaks_for_cluster, spoken_ms
 from fleetwatch.lib.batched import integers, numbers, run
 from fleetwatch.lib.spans import Span, union
 from fleetwatch.lib.sql import read_statement
@@ -45,7 +45,7 @@ class Asserted:
         return union(self.spans) if len(self.spans) > 1 else self.spans
 
 
-def assert_allocations(reports: Sequence[Report], jobs: Mapping[str, StoredJob]) -> set[tuple[int, Span]]:
+def assert_allocations(reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob]) -> set[tuple[int, Span]]:
     """(GPU id, span) of the time that is held newly, or held no longer: also on GPUs of other nodes, where a job's end was told.
 
     An allocation is asserted from its start (the batch's first window, where it
@@ -56,10 +56,11 @@ def assert_allocations(reports: Sequence[Report], jobs: Mapping[str, StoredJob])
     held, to_cut = _assert_time(reports, jobs)
     told = [end for report in reports for end in _ends(report, jobs)]
     to_cut |= ends.note([*told, *(end for job in jobs.values() for end in _recorded_ends(job))])
+    to_cut |= {job.pk for job in jobs.values() if _is_in_books(job)}
     return held | ends.cut_holds(to_cut)
 
 
-def _assert_time(reports: Sequence[Report], jobs: Mapping[str, StoredJob]) -> tuple[set[tuple[int, Span]], set[int]]:
+def _assert_time(reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob]) -> tuple[set[tuple[int, Span]], set[int]]:
     """(GPU id, span) of what is asserted newly, and the ids of jobs of whose ends that may say something."""
     asserted = {key: given for report in reports for key, given in _asserted(report, jobs).items()}
     if not asserted:
@@ -81,7 +82,7 @@ def _assert_time(reports: Sequence[Report], jobs: Mapping[str, StoredJob]) -> tu
     return held, {job_id for _, job_id, is_to_cut, _, _ in rows if is_to_cut}
 
 
-def _asserted(report: Report, jobs: Mapping[str, StoredJob]) -> dict[AllocationKey, Asserted]:
+def _asserted(report: Report, jobs: Mapping[JobKey, StoredJob]) -> dict[AllocationKey, Asserted]:
     batch, offset_ms = report.batch, report.offset_ms
     if not batch.allocations:
         return {}
@@ -94,7 +95,7 @@ def _asserted(report: Report, jobs: Mapping[str, StoredJob]) -> dict[AllocationK
         end_ms = last_ms if item.get("end_ms") is None else min(item["end_ms"], last_ms)
         if start_ms >= end_ms:
             continue
-        job = jobs[batch.jobs[item["job"]]["key"]]
+        job = jobs[report.node_id, batch.jobs[item["job"]]["key"]]
         given = asserted[report.gpu_ids[item["gpu"]], job.pk, item.get("source") or "", item.get("share")]
         given.spans.append((start_ms + offset_ms, end_ms + offset_ms))
         run_ms = _run_start(batch, item)
@@ -112,7 +113,7 @@ def _run_start(batch: Batch, allocation: Mapping[str, Any]) -> int | None:
     return job_start_ms
 
 
-def _ends(report: Report, jobs: Mapping[str, StoredJob]) -> Iterator[End]:
+def _ends(report: Report, jobs: Mapping[JobKey, StoredJob]) -> Iterator[End]:
     """The ends that the batch tells, of jobs and of their holds on its GPUs.
 
     A node ends a job on its own GPUs alone: others may hold it on. Accounting and the books of a cluster end it everywhere.
@@ -120,17 +121,19 @@ def _ends(report: Report, jobs: Mapping[str, StoredJob]) -> Iterator[End]:
     batch, said_ms = report.batch, spoken_ms(report.batch)
     offset_ms = 0 if said_ms is None else report.offset_ms  # accounting has its controller's clock
     for job in batch.jobs:
-        if job.get("end_ms") is not None and job["key"] in jobs:
-            as_of_ms = known_until(job) if said_ms is None else said_ms + offset_ms
+        stored = jobs.get((report.node_id, job["key"]))
+        if job.get("end_ms") is not None and stored is not None:
+            end_ms = job["end_ms"] + offset_ms
+            as_of_ms = end_ms + OUTCOME_LAG_MS if said_ms is None else said_ms + offset_ms
             run_ms = _corrected(job.get("start_ms"), offset_ms)
             order = (as_of_ms, batch.boot_start_ms, batch.sequence)
             node_id = None if speaks_for_all(report, job) else report.node_id
-            yield End(jobs[job["key"]].pk, node_id, None, "", run_ms, job["end_ms"] + offset_ms, order)
+            yield End(stored.pk, node_id, None, "", run_ms, end_ms, order, is_cluster=speaks_for_cluster(report, job))
     if batch.end_ms is None:
         return
     order = (batch.end_ms + offset_ms, batch.boot_start_ms, batch.sequence)
     for item in batch.allocations:
-        stored = jobs.get(batch.jobs[item["job"]]["key"])
+        stored = jobs.get((report.node_id, batch.jobs[item["job"]]["key"]))
         if item.get("end_ms") is not None and stored is not None:
             gpu_id, run_ms = report.gpu_ids[item["gpu"]], _corrected(_run_start(batch, item), offset_ms)
             yield End(stored.pk, report.node_id, gpu_id, item.get("source") or "", run_ms, item["end_ms"] + offset_ms, order)
@@ -139,9 +142,15 @@ def _ends(report: Report, jobs: Mapping[str, StoredJob]) -> Iterator[End]:
 def _recorded_ends(job: StoredJob) -> Iterator[End]:
     """The ends that stand in the job's records: a batch may have told one before another named the hold."""
     for record in job.records:
-        if record.facts.end_ms is not None:
+        facts, is_cluster = record.facts, record.voice.is_cluster
+        if facts.end_ms is not None:
             node_id = None if record.voice >= Voice.IMPORT else record.node_id
-            yield End(job.pk, node_id, None, "", record.facts.start_ms, record.facts.end_ms, record.order)
+            yield End(job.pk, node_id, None, "", facts.start_ms, facts.end_ms, record.order, is_cluster=is_cluster)
+
+
+def _is_in_books(job: StoredJob) -> bool:
+    """Whether the books of its cluster newly say something: that it runs on takes back what an import told of its end."""
+    return any(record.voice.is_cluster for record in job.records)
 
 
 def _corrected(time_ms: int | None, offset_ms: int) -> int | None:
@@ -178,7 +187,7 @@ def _source_rows(report: Report) -> list[tuple[int, str, bool, str, str]]:
     return [(report.node_id, kind, ok, why, extent) for kind, ok, why in answers]
 
 
-def store_processes(reports: Sequence[Report], jobs: Mapping[str, StoredJob]) -> set[int]:
+def store_processes(reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob]) -> set[int]:
     """Replaces the processes last seen on the batches' GPUs; an older batch, or one that read none, changes nothing.
 
     The ids of the nodes whose batches read that there is none, where none was seen before either.
@@ -214,7 +223,7 @@ def _stored_processes(gpu_ids: list[int]) -> dict[int, dict[Identity, tuple[int,
 
 
 def _same_processes(
-    there: Mapping[Identity, tuple[int, int]], report: Report, jobs: Mapping[str, StoredJob]
+    there: Mapping[Identity, tuple[int, int]], report: Report, jobs: Mapping[JobKey, StoredJob]
 ) -> list[tuple[int, int, str, int | None]]:
     """The rows to refresh, where the batch names the very processes that are stored; else they have been replaced."""
     seen_ms = (report.batch.end_ms or 0) + report.offset_ms
@@ -231,12 +240,12 @@ def _same_processes(
     return [(pk, seen_ms, rows[identity].state, rows[identity].memory_bytes) for identity, (pk, _) in there.items()]
 
 
-def _process_rows(report: Report, jobs: Mapping[str, StoredJob], *, seen_ms: int) -> list[GPUProcess]:
+def _process_rows(report: Report, jobs: Mapping[JobKey, StoredJob], *, seen_ms: int) -> list[GPUProcess]:
     batch = report.batch
     return [
         GPUProcess(
             gpu_id=report.gpu_ids[item["gpu"]],
-            job_id=None if item.get("job") is None else _job_id(batch.jobs[item["job"]], jobs),
+            job_id=None if item.get("job") is None else _job_id(report, batch.jobs[item["job"]], jobs),
             pid=item["pid"],
             started_ms=item.get("started_ms"),
             user=item.get("user") or "",
@@ -249,9 +258,9 @@ def _process_rows(report: Report, jobs: Mapping[str, StoredJob], *, seen_ms: int
     ]
 
 
-def _job_id(job: Mapping[str, Any], jobs: Mapping[str, StoredJob]) -> int | None:
+def _job_id(report: Report, job: Mapping[str, Any], jobs: Mapping[JobKey, StoredJob]) -> int | None:
     """None for a job that nobody holds."""
-    stored = jobs.get(job["key"])
+    stored = jobs.get((report.node_id, job["key"]))
     return None if stored is None else stored.pk
 
 

@@ -1,7 +1,7 @@
 """Writes of jobs: what every batch says of them is kept by node, what is believed of it is the job (records.py)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,16 @@ from fleetwatch.accounts.selectors import unknown_teams
 from fleetwatch.accounts.services import ensure_teams
 from fleetwatch.inventory import intake
 from fleetwatch.inventory.intake import Brought
-from fleetwatch.jobs.models import ChangedJob, Job, JobChange, JobRecord
-from fleetwatch.jobs.records import Facts, Record, Voice, believed
-from fleetwatch.jobs.report import Report, StoredJob, known_until, speaks_for_cluster, spoken_ms
-from fleetwatch.jobs.selectors import records_of
+from fleetwatch.jobs.known import HeldTime, Known, jobs_of_records, known_of
+from fleetwatch.jobs.models import ChangedJob, JobChange, JobRecord
+from fleetwatch.jobs.records import Facts, Record, Voice
+from fleetwatch.jobs.report import JobKey, Report, StoredJob, known_until, speaks_for_cluster, spoken_ms
 from fleetwatch.lib.batched import run
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.sql import read_statement
 
 SQL = Path(__file__).parent / "sql"
 RECORD_JOBS = read_statement(SQL / "record_jobs.sql").encode()
-MAKE_JOBS = read_statement(SQL / "make_jobs.sql").encode()
 TAKE_FACTS = read_statement(SQL / "take_facts.sql").encode()
 DROP_OLD_CHANGES = read_statement(SQL / "drop_old_changes.sql")
 
@@ -54,12 +53,17 @@ class Given:
     facts: Facts
     held_until_ms: int | None  # None = it does not hold the job
 
+    @property
+    def name(self) -> JobKey:
+        return self.node_id, self.key
+
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """What a given record changed, and the job as it was before."""
 
     given: Given
+    record_id: int
     job: StoredJob | None
     is_new: bool
     is_changed: bool
@@ -75,19 +79,30 @@ class Recorded:
         return self.is_heard and (self.is_changed or self.differs)
 
 
-def store_jobs(reports: Sequence[Report], *, received_at: datetime) -> dict[str, StoredJob]:
-    """The jobs of all batches as stored, by key; a job that none of them may speak for is not there.
+@dataclass(frozen=True, slots=True)
+class StoredJobs:
+    """The jobs of all batches, by who names them how; and (GPU id, time) that is another job's from now on than before.
 
-    Raises TooMuchNewError.
+    A job that a node may not speak for is not there.
     """
+
+    jobs: dict[JobKey, StoredJob] = field(default_factory=dict)
+    moved: HeldTime = frozenset()
+
+
+def store_jobs(reports: Sequence[Report], *, received_at: datetime) -> StoredJobs:
+    """Raises TooMuchNewError."""
     given = sorted((each for report in reports for each in _given(report, received_at)), key=lambda each: (each.key, each.node_id))
     if not given:
-        return {}
+        return StoredJobs()
     recorded = _recorded(given, received_at)
     intake.count(_brought(recorded), received_at)
-    stored = {each.given.key: each.job for each in recorded if each.job is not None}
-    news = [each for each in recorded if each.is_news]
-    return stored | _believe(news, received_at) if news else stored
+    stored = {each.given.name: each.job for each in recorded if each.job is not None}
+    keys = {each.given.key for each in recorded if each.is_news}
+    if not keys:
+        return StoredJobs(stored)
+    believed = _believe([each for each in recorded if each.given.key in keys], received_at)
+    return StoredJobs(stored | believed.jobs, believed.moved)
 
 
 def _given(report: Report, received_at: datetime) -> Iterator[Given]:
@@ -102,13 +117,14 @@ def _given(report: Report, received_at: datetime) -> Iterator[Given]:
     for place, job in enumerate(batch.jobs):
         is_import = said_ms is None
         offset_ms = 0 if is_import else report.offset_ms  # accounting has its controller's clock
-        as_of_ms = known_until(job) if said_ms is None else said_ms + offset_ms
+        facts = _facts(job, is_import=is_import, offset_ms=offset_ms, latest_ms=latest_ms)
+        as_of_ms = known_until(facts) if said_ms is None else said_ms + offset_ms
         yield Given(
             key=job["key"],
             node_id=report.node_id,
             voice=_voice(report, job, is_import=is_import, is_booked=place in booked),
             order=(min(as_of_ms, latest_ms), batch.boot_start_ms, batch.sequence),
-            facts=_facts(job, is_import=is_import, offset_ms=offset_ms, latest_ms=latest_ms),
+            facts=facts,
             held_until_ms=holds.get(place),
         )
 
@@ -179,12 +195,14 @@ def _past(time_ms: int | None, offset_ms: int, latest_ms: int) -> int | None:
 def _recorded(given: Sequence[Given], received_at: datetime) -> list[Recorded]:
     rows = [_record_row(place, each, received_at) for place, each in enumerate(given)]
     written = run(RECORD_JOBS, {"records": msgspec.json.encode(rows).decode()})
-    jobs = [None if pk is None else StoredJob(pk, kind, team_id) for _, pk, kind, team_id, *_ in written]
-    return [Recorded(given[row[0]], job, *row[4:]) for row, job in zip(written, jobs, strict=True)]
+    return [
+        Recorded(given[place], record_id, None if job_id is None else StoredJob(job_id, kind, team_id), *changes)
+        for place, record_id, job_id, kind, team_id, *changes in written
+    ]
 
 
 def _record_row(place: int, each: Given, received_at: datetime) -> dict[str, Any]:
-    row = {"place": place, "key": each.key, "node_id": each.node_id, "voice": int(each.voice)}
+    row = {"place": place, "key": each.key, "node_id": each.node_id, "voice": int(each.voice), "user": each.facts.user}
     row |= dict(zip(RECORD_FIELDS, each.order, strict=True))
     held_at = None if each.held_until_ms is None else received_at
     return row | {"facts": each.facts, "held_at": held_at, "held_until_ms": each.held_until_ms}
@@ -206,7 +224,7 @@ class Believed:
     """A job as it was believed and as it is believed now."""
 
     pk: int
-    records: Sequence[Record]
+    records: tuple[Record, ...]
     was: Facts
     now: Facts
     former_team_id: int | None
@@ -227,40 +245,43 @@ class Believed:
     def stored(self) -> StoredJob:
         is_same_kind = self.is_new or self.was.kind == self.now.kind
         former_kind = None if is_same_kind else self.was.kind
-        return StoredJob(self.pk, self.now.kind, self.team_id, former_kind, tuple(self.records))
+        return StoredJob(self.pk, self.now.kind, self.team_id, former_kind, self.records)
 
 
-def _believe(news: Sequence[Recorded], received_at: datetime) -> dict[str, StoredJob]:
-    """The jobs of which something was newly said, by key, as they are believed now; made where they are new."""
-    keys = sorted({each.given.key for each in news})
-    made = {key for (key,) in run(MAKE_JOBS, {"keys": sorted({each.given.key for each in news if each.job is None})})}
-    rows = list(Job.objects.select_for_update(no_key=True).filter(key__in=keys).order_by("key"))
-    records = records_of(keys)
-    now = {key: believed(records[key]) for key in keys}
-    teams = _teams(now, news, received_at)
-    jobs = {row.key: _believed(row, records[row.key], now[row.key], teams, is_new=row.key in made) for row in rows}
+def _believe(recorded: Sequence[Recorded], received_at: datetime) -> StoredJobs:
+    """The jobs of keys of which something was newly said, as they are believed now, with the teams that their accounts name."""
+    keys = sorted({each.given.key for each in recorded})
+    known, moved = known_of(keys, unknown={each.given.key for each in recorded if each.job is None})
+    job_ids = jobs_of_records(known)
+    speakers = {job_ids[each.record_id]: each.given for each in recorded if each.is_news and each.record_id in job_ids}
+    teams = _teams(known, speakers, received_at)
+    jobs = {each.row.pk: _believed(each, teams) for each in known}
     changed = [job for job in jobs.values() if job.is_changed]
     if changed:
         run(TAKE_FACTS, {"jobs": msgspec.json.encode([_job_row(job) for job in changed]).decode()})
     ChangedJob.objects.bulk_create(_mark(job) for job in changed if job.is_new or job.is_renamed)
-    _note(news, jobs, received_at)
-    return {key: job.stored for key, job in jobs.items()}
+    spoken = [(each, jobs[job_ids[each.record_id]]) for each in recorded if each.record_id in job_ids]
+    _note([(each.given, job) for each, job in spoken if each.is_news and each.is_changed], received_at)
+    return StoredJobs({each.given.name: job.stored for each, job in spoken}, moved)
 
 
-def _believed(row: Job, records: Sequence[Record], now: Facts | None, teams: Mapping[str, int], *, is_new: bool) -> Believed:
+def _believed(known: Known, teams: Mapping[str, int]) -> Believed:
+    row = known.row
     was = Facts(**{name: getattr(row, name) for name in FACTS})
-    if now is None:  # not so: a record that is news may speak
-        return Believed(row.pk, records, was, was, row.team_id, row.team_id, is_new)
-    return Believed(row.pk, records, was, now, row.team_id, teams.get(_slug(now)), is_new)
+    if known.job is None:
+        nothing = Facts(was.scheduler, was.cluster, was.external_id, kind=was.kind)
+        return Believed(row.pk, (), was, nothing, row.team_id, None, known.is_new)
+    now = known.job.facts
+    return Believed(row.pk, known.job.records, was, now, row.team_id, teams.get(_slug(now)), known.is_new)
 
 
-def _teams(now: Mapping[str, Facts | None], news: Sequence[Recorded], received_at: datetime) -> dict[str, int]:
+def _teams(known: Sequence[Known], speakers: Mapping[int, Given], received_at: datetime) -> dict[str, int]:
     """Slug -> id of the teams that the jobs' accounts name, made where they are new and counted as brought by who spoke."""
-    slugs = {key: slug for key, facts in now.items() if facts is not None and (slug := _slug(facts))}
+    slugs = {each.row.pk: slug for each in known if each.job is not None and (slug := _slug(each.job.facts))}
     unknown = unknown_teams(set(slugs.values()))
-    speakers = {slugs[each.given.key]: each.given for each in news if slugs.get(each.given.key) in unknown}
+    bringers = {slugs[job_id]: given for job_id, given in speakers.items() if slugs.get(job_id) in unknown}
     brought: dict[int, Brought] = {}
-    for given in speakers.values():
+    for given in bringers.values():
         brought[given.node_id] = brought.get(given.node_id, Brought()) + Brought(teams=1, is_import=given.voice.is_import)
     intake.count(brought, received_at)
     return ensure_teams(set(slugs.values()))
@@ -280,15 +301,11 @@ def _mark(job: Believed) -> ChangedJob:
     return ChangedJob(job_id=job.pk, is_new=job.is_new, former_team_id=job.former_team_id, was_named=was_named)
 
 
-def _note(news: Sequence[Recorded], jobs: Mapping[str, Believed], received_at: datetime) -> None:
+def _note(news: Sequence[tuple[Given, Believed]], received_at: datetime) -> None:
     """Keeps who newly said what of the jobs, and what of it was not taken."""
-    noted = []
-    for each in news:
-        facts = _news(each.given.facts, jobs[each.given.key].was) if each.is_changed else {}
-        if facts:
-            noted.append(_change(each.given, facts, jobs[each.given.key], received_at))
+    noted = [_change(given, facts, job, received_at) for given, job in news if (facts := _news(given.facts, job.was))]
     JobChange.objects.bulk_create(noted)
-    made = {job.pk for job in jobs.values() if job.is_new}
+    made = {job.pk for _, job in news if job.is_new}
     if known := sorted({change.job_id for change in noted} - made):
         with connection.cursor() as cursor:
             cursor.execute(DROP_OLD_CHANGES, {"jobs": known, "kept": MAX_CHANGES})

@@ -113,6 +113,7 @@ def test_each_required_column_is_named_when_it_is_missing(column):
         ({"host": {"cpu_ratio": [0.1]}}, "host.start_ms"),
         ({"host": {"start_ms": [START], "cpu_ratio": [1.5]}}, "host.cpu_ratio"),
         ({"jobs": [{"key": ""}]}, "jobs[0].key"),
+        ({"jobs": [{"key": "slurm/della/1~2"}]}, "jobs[0].key"),
         ({"jobs": [{"key": "a", "name": "x" * 301}]}, "jobs[0].name"),
         ({"jobs": [{"key": "a"}, {"key": "a"}]}, "jobs"),
         ({"jobs": [{"key": "a", "start_ms": "now"}]}, "jobs[0].start_ms"),

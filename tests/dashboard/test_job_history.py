@@ -26,7 +26,21 @@ def test_the_page_shows_what_is_said_otherwise_and_who_said_what(admin):
 
     assert '<td class="name">evil</td><td>by its scheduler or engine</td><td>user &lt;b&gt;victim&lt;/b&gt;</td>' in page
     assert "<td>user ann, account nlp, state RUNNING, ended 2026-11-20 11:51:00 UTC</td>" in page
-    assert "not believed: user &lt;b&gt;victim&lt;/b&gt;" in page
+    assert '<div class="sub">of slurm/della/1~2</div>' in page
+    assert '<a href="/jobs/slurm/della/1~2">slurm/della/1~2</a></td><td>&lt;b&gt;victim&lt;/b&gt;</td>' in page
+
+
+@pytest.mark.usefixtures("stolen")
+@pytest.mark.parametrize(("key", "user"), [("1", "ann"), ("1~1", "ann"), ("1~2", "&lt;b&gt;victim&lt;/b&gt;")])
+def test_each_job_of_a_key_has_a_page(admin, key, user):
+    page = admin.get(f"/jobs/slurm/della/{key}")
+
+    assert page.status_code == 200
+    assert f">{user}<" in " ".join(page.content.decode().split())
+
+
+def test_a_number_that_no_job_has_is_404(admin):
+    assert [admin.get(f"/jobs/slurm/della/{key}").status_code for key in ("1", "1~1", "1~2", "~1")] == [404] * 4
 
 
 def test_a_job_that_is_told_one_way_shows_no_contradiction(admin):
@@ -49,16 +63,19 @@ def test_the_api_gives_contradictions_and_history(admin):
     answer = admin.get("/api/v1/jobs/slurm/della/1").json()
 
     assert answer["user"] == "ann"
+    assert answer["namesakes"] == [{"key": "slurm/della/1~2", "user": "<b>victim</b>", "account": "nlp"}]
     assert answer["contradictions"] == [{"node": "evil", "by": "books", "fact": "user", "value": "<b>victim</b>"}]
     assert answer["history"] == [
         {
+            "key": "slurm/della/1~2",
             "at": "2026-11-20T12:00:00Z",
             "node": "evil",
             "by": "books",
-            "facts": {"user": "<b>victim</b>", "end_ms": T0 + 60_000},
-            "refused": ["user"],
+            "facts": {"user": "<b>victim</b>", "account": "nlp", "state": "RUNNING", "end_ms": T0 + 60_000},
+            "refused": [],
         },
         {
+            "key": "slurm/della/1~1",
             "at": "2026-11-20T12:00:00Z",
             "node": "good",
             "by": "books",

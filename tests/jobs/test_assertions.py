@@ -21,11 +21,11 @@ def assert_batch(*, node="n1", offset_ms=0, **keys):
     row = node_by_name(node)
     gpus = register(row, parsed, offset_ms=offset_ms, received_at=NOW)
     reports = [Report(row.pk, parsed, [gpus[place].pk for place in range(len(gpus))], offset_ms)]
-    jobs = store_jobs(reports, received_at=NOW)
+    jobs = store_jobs(reports, received_at=NOW).jobs
     changed = assert_allocations(reports, jobs)
     assert_sources(reports)
     store_processes(reports, jobs)
-    return changed, [jobs[job["key"]] for job in parsed.jobs if job["key"] in jobs]
+    return changed, [jobs[row.pk, job["key"]] for job in parsed.jobs if (row.pk, job["key"]) in jobs]
 
 
 def held(**facts):

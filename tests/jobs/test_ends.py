@@ -110,6 +110,24 @@ def test_the_books_of_the_cluster_end_a_job_on_all_nodes():
     assert holds("n1") == [(0, 20)]
 
 
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize(
+    ("known", "held"), [({"state": "RUNNING"}, 60), ({"end_ms": T0 + 50 * MINUTE}, 50), ({"end_ms": T0 + 20 * MINUTE}, 20)]
+)
+def test_no_import_without_the_clusters_right_ends_what_its_books_know_to_have_run_on(order, known, held):
+    books = names(T0 + 70 * MINUTE, node="head") | {
+        "allocations": [],
+        "jobs": [job(start_ms=T0, **known)],
+        "rights": Rights(speaks_for="della"),
+    }
+    said = [names(T0 + 60 * MINUTE, since_ms=T0), history(T0 + 20 * MINUTE), books]
+
+    for place in order:
+        store(**said[place])
+
+    assert holds() == [(0, held)]
+
+
 def test_the_end_of_a_hold_on_one_node_is_no_end_of_the_job_on_another():
     store(**names(T0 + 60 * MINUTE, since_ms=T0, node="n1"))
     store(**names(T0 + 60 * MINUTE, since_ms=T0, node="n2"))
@@ -348,6 +366,7 @@ def test_what_was_asserted_before_ends_were_kept_is_cut_by_the_migration():
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute("ALTER TABLE jobs_job ADD COLUMN facts_order jsonb DEFAULT '[]'")  # as it was then
+        cursor.execute("ALTER TABLE jobs_runend ALTER COLUMN is_cluster SET DEFAULT FALSE")
         cursor.execute("UPDATE jobs_job SET facts_order = %s", [f"[{T0 + 90 * MINUTE}, 0, 0]"])
         for statement in (migration.STARTS, migration.ENDS, migration.CUT):
             cursor.execute(statement)

@@ -8,7 +8,7 @@ from django.db import connection
 from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.services import node_by_name
 from fleetwatch.jobs.models import Job, JobRecord
-from fleetwatch.jobs.records import Facts, Voice, believed
+from fleetwatch.jobs.records import Facts, Voice, known_jobs
 from fleetwatch.jobs.selectors import records_of
 from tests.ingest.factories import NOW, T0, batch, gpu, holding, job
 
@@ -23,16 +23,18 @@ def store(node, *, start_ms=T0, **keys):
 def upgraded():
     """As after the upgrade of a hub that had no records."""
     migration = importlib.import_module("fleetwatch.jobs.migrations.0009_records_of_known_jobs")
+    of_words = importlib.import_module("fleetwatch.jobs.migrations.0012_jobs_that_share_a_key")
     JobRecord.objects.all().delete()
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute("ALTER TABLE jobs_job ADD COLUMN facts_order jsonb DEFAULT '[]'")  # as it was then
         cursor.execute("UPDATE jobs_job SET facts_order = %s", [f"[{T0 + 30_000}, 7, 2]"])
-        for statement in (migration.HOLDERS, migration.OTHERS, migration.HOLDERS):
+        cursor.execute("ALTER TABLE jobs_jobrecord ALTER COLUMN \"user\" SET DEFAULT ''")
+        for statement in (migration.HOLDERS, migration.OTHERS, migration.HOLDERS, of_words.RECORDS, of_words.UNHEARD):
             cursor.execute(statement)
 
 
-def test_jobs_that_stand_belong_to_who_held_them_first():
+def test_jobs_that_stand_are_of_those_who_held_them():
     store("n2", start_ms=T0 + 10_000, **holding(job(state="RUNNING", labels={"a": 1})))
     store("n1", start_ms=T0, **holding(job(state="RUNNING", labels={"a": 1})))
     before = Job.objects.get()
@@ -43,11 +45,10 @@ def test_jobs_that_stand_belong_to_who_held_them_first():
     assert {(record.node_id, record.voice, record.order) for record in records} == {
         (node_by_name(name).pk, Voice.BOOKS, (T0 + 30_000, 7, 2)) for name in ("n1", "n2")
     }
-    assert believed(records) == Facts(**{name: getattr(before, name) for name in Facts.__dataclass_fields__})
-    store("n1", start_ms=T0 + 60_000, sequence=2, **holding(job(user="bob")))
-    assert Job.objects.get().user == "bob"  # the owner's own newer word
-    store("n2", start_ms=T0 + 90_000, sequence=2, **holding(job(user="mallory")))
-    assert Job.objects.get().user == "bob"
+    assert [job.facts for job in known_jobs(records)] == [Facts(**{name: getattr(before, name) for name in Facts.__dataclass_fields__})]
+    assert {record.job_id for record in records} == {before.pk}
+    store("n2", start_ms=T0 + 90_000, sequence=2, **holding(job(account="bio")))
+    assert list(Job.objects.order_by("pk").values_list("key", "account")) == [(before.key, "nlp"), (f"{before.key}~2", "bio")]
 
 
 def test_a_job_that_nobody_held_stays_as_it_is_known_until_somebody_holds_it():

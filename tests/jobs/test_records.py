@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as draw
 
-from fleetwatch.jobs.records import GRACE_MS, OUTCOME_LAG_MS, Facts, Record, Voice, believed, contradictions
+from fleetwatch.jobs.records import GRACE_MS, OUTCOME_LAG_MS, Facts, Owner, Record, Voice, contradictions, known_jobs
 
 AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 ANN = Facts(user="ann", account="nlp", kind="batch", state="RUNNING", name="train")
@@ -21,21 +21,61 @@ def record(pk=1, *, node=1, voice=Voice.BOOKS, as_of=1000, held=0, until=1000, f
     return Record(pk, node, voice, (as_of, 0, 0), replace(facts, **said), held_at, None if held is None else until)
 
 
+def believed(records):
+    """The facts of the only job of the key."""
+    (job,) = known_jobs(records)
+    return job.facts
+
+
+def owners(records):
+    """Whose the jobs of the key are -> the nodes that hold them."""
+    return {(job.facts.user, job.facts.account): sorted({each.node_id for each in job.records}) for job in known_jobs(records)}
+
+
 def test_who_never_held_a_job_says_nothing_of_it():
-    assert believed([record(held=None)]) is None
+    assert known_jobs([record(held=None)]) == []
     assert believed([record(), record(2, node=2, held=None, as_of=9000, facts=MALLORY)]) == ANN
 
 
-def test_the_first_holder_says_whose_it_is_also_where_another_speaks_later():
-    facts = believed([record(held=0), record(2, node=2, held=1, as_of=9000, until=9000, facts=MALLORY)])
+def test_nodes_that_name_other_owners_hold_other_jobs():
+    mine, another = known_jobs([record(2, node=2, held=1, as_of=9000, until=9000, facts=replace(MALLORY, end_ms=500)), record(held=0)])
 
-    assert (facts.user, facts.account, facts.kind, facts.labels) == ("ann", "nlp", "batch", {})
+    assert (mine.facts, [each.node_id for each in mine.records]) == (ANN, [1])
+    assert (another.facts, [each.node_id for each in another.records]) == (replace(MALLORY, end_ms=500), [2])
 
 
-def test_a_holder_who_contradicts_the_owner_is_believed_in_nothing():
-    facts = believed([record(held=0), record(2, node=2, held=1, as_of=9000, until=9000, facts=replace(MALLORY, end_ms=500))])
+def test_who_held_a_job_before_it_existed_holds_another_one():
+    early = record(held=-600, until=1, as_of=1, facts=MALLORY)
 
-    assert facts == ANN
+    assert owners([early, record(2, node=2), record(3, node=3, held=1)]) == {("mallory", "shadow"): [1], ("ann", "nlp"): [2, 3]}
+
+
+@pytest.mark.parametrize("account", ["", "shadow"])
+def test_another_account_or_none_is_another_owner(account):
+    assert owners([record(), record(2, node=2, held=1, account=account)]) == {("ann", "nlp"): [1], ("ann", account): [2]}
+
+
+def test_an_id_that_is_used_again_by_another_user_is_another_job_also_on_the_same_node():
+    records = [record(until=1000), record(2, as_of=9000, until=9000, held=500, facts=replace(ANN, user="bob"))]
+
+    assert owners(records) == {("ann", "nlp"): [1], ("bob", "nlp"): [1]}
+
+
+def test_what_a_node_says_without_a_user_is_of_the_user_whom_it_names():
+    assert owners([record(user="", account=""), record(2, as_of=2000)]) == {("ann", "nlp"): [1]}
+
+
+def test_a_claim_says_whose_only_its_own_nodes_time_is():
+    claim, books = record(voice=Voice.CLAIM, held=0, account=""), record(2, node=2, held=1)
+
+    assert owners([claim, books]) == {("ann", ""): [1], ("ann", "nlp"): [2]}
+
+
+def test_who_speaks_of_another_users_job_without_holding_it_is_not_heard_because_he_holds_his_own():
+    mallory = record(2, node=2, held=1, facts=MALLORY)
+    lie = record(3, node=2, held=None, as_of=9000, name="pwned", state="CANCELLED")
+
+    assert [job.facts.name for job in known_jobs([record(), mallory, lie])] == ["train", "mine"]
 
 
 @pytest.mark.parametrize("fact", ["user", "account", "kind"])
@@ -43,7 +83,7 @@ def test_a_contradiction_is_shown(fact):
     other = record(2, node=2, held=1, **{fact: "other"})
     records = [record(), other]
 
-    told = contradictions(records, believed(records))
+    told = contradictions(records, known_jobs(records)[0].facts)
 
     assert [(one.record.node_id, one.fact, one.value) for one in told] == [(2, fact, "other")]
 
@@ -56,14 +96,10 @@ def test_a_label_exists_once_as_the_books_have_it():
     assert believed([claim, accounting]).labels == {"partition": "gpu", "nodes": "1", "slurm_job_qos": "high", "wandb_project": "vision"}
 
 
-def test_who_names_nobody_contradicts_nothing_and_is_no_reason_to_look_elsewhere():
-    silent = record(account="", labels={})
-    other = record(2, node=2, held=1, account="shadow", labels={"project": "shadow"})
+def test_who_names_nobody_contradicts_nothing():
+    silent = record(2, node=2, held=1, user="", account="", kind="")
 
-    facts = believed([silent, other])
-
-    assert (facts.account, facts.labels) == ("", {})
-    assert contradictions([other, silent], believed([other])) == []
+    assert contradictions([record(), silent], ANN) == []
 
 
 def test_how_it_goes_is_the_newest_word_of_those_who_hold_it():
@@ -106,13 +142,6 @@ def test_on_one_node_books_win_over_what_processes_claim():
     assert [told.value for told in contradictions([books, claim], facts)] == ["mallory"]
 
 
-def test_books_of_another_node_do_not_take_a_job_from_who_holds_it_by_its_processes():
-    claim = record(voice=Voice.CLAIM, held=0)
-    books = record(2, node=2, held=1, as_of=9000, until=9000, facts=MALLORY)
-
-    assert believed([claim, books]) == ANN
-
-
 def test_the_books_of_the_cluster_win_over_the_first_holder():
     cluster = record(2, node=2, voice=Voice.CLUSTER, held=None, user="eve", account="bio", kind="service", labels={"qos": "high"})
 
@@ -123,13 +152,17 @@ def test_the_books_of_the_cluster_win_over_the_first_holder():
 
 
 def test_an_import_fills_in_what_the_owner_does_not_know_and_no_more():
-    accounting = record(
-        2, node=None, voice=Voice.IMPORT, held=None, as_of=9000, user="eve", account="bio", kind="", state="FAILED", labels={"a": 1}
-    )
+    accounting = record(2, node=None, voice=Voice.IMPORT, held=None, as_of=9000, account="bio", kind="", state="FAILED", labels={"a": 1})
 
     facts = believed([record(account=""), accounting])
 
     assert (facts.user, facts.account, facts.kind, facts.state, facts.labels) == ("ann", "bio", "batch", "FAILED", {"a": 1})
+
+
+def test_an_import_of_another_users_job_says_nothing_of_one_that_is_held():
+    accounting = record(2, node=None, voice=Voice.IMPORT, held=None, as_of=9000, user="eve", state="FAILED")
+
+    assert believed([record(), accounting]) == ANN
 
 
 def test_an_import_knows_better_than_a_claim():
@@ -150,10 +183,18 @@ def test_an_import_corrects_nothing_that_the_books_of_the_cluster_said_later():
 
 
 def test_of_two_words_of_a_clusters_books_the_newer_counts():
-    old = record(1, voice=Voice.CLUSTER, as_of=1000, user="eve", kind="")
-    new = record(2, node=2, voice=Voice.CLUSTER_IMPORT, as_of=2000, user="bob", kind="")
+    old = record(1, voice=Voice.CLUSTER, as_of=1000, account="bio", kind="")
+    new = record(2, node=2, voice=Voice.CLUSTER_IMPORT, as_of=2000, account="chem", kind="")
 
-    assert believed([old, new]).user == "bob"
+    assert believed([old, new, record(3, node=3)]).account == "chem"
+
+
+def test_the_books_of_a_cluster_know_the_users_of_an_id_apart():
+    first = record(1, node=None, voice=Voice.CLUSTER_IMPORT, held=None, as_of=1000, kind="")
+    again = record(2, node=None, voice=Voice.CLUSTER_IMPORT, held=None, as_of=9000, user="bob", kind="")
+    holders = [record(3, until=1000), record(4, node=2, held=500, user="bob"), record(5, node=3, held=501, user="1007")]
+
+    assert [job.owner for job in known_jobs([first, again, *holders])] == [Owner("ann", "nlp"), Owner("bob", "nlp")]
 
 
 def test_a_job_that_nobody_calls_anything_is_batch():
@@ -169,12 +210,13 @@ RECORDS = draw.lists(
         as_of=draw.integers(0, 5).map(lambda step: step * GRACE_MS),
         held=draw.one_of(draw.none(), draw.integers(0, 3)),
         until=draw.integers(0, 5).map(lambda step: step * GRACE_MS),
-        user=draw.sampled_from(["", "ann", "mallory"]),
+        user=draw.sampled_from(["", "ann", "bob"]),
+        account=draw.sampled_from(["", "nlp", "bio"]),
         state=draw.sampled_from(["RUNNING", "COMPLETED"]),
         end_ms=draw.sampled_from([None, 0, 3 * GRACE_MS]),
     ),
     max_size=8,
-    unique_by=(lambda each: each.pk, lambda each: (each.node_id, each.voice)),
+    unique_by=(lambda each: each.pk, lambda each: (each.node_id, each.voice, each.facts.user)),
 )
 
 
@@ -184,24 +226,30 @@ def test_the_order_of_records_does_not_matter(records, shuffle: random.Random):
     shuffled = list(records)
     shuffle.shuffle(shuffled)
 
-    assert believed(shuffled) == believed(records)
+    assert [job.facts for job in known_jobs(shuffled)] == [job.facts for job in known_jobs(records)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(RECORDS, draw.integers(-99, 99), draw.booleans())
+def test_no_holder_who_names_another_owner_changes_anything_of_a_job_before_or_after(records, minutes, is_first):
+    """Neither whose it is, what it is nor how it goes, whenever it was heard."""
+    thief = record(0 if is_first else 10**7, node=9, held=minutes, as_of=10**12, until=10**12, facts=MALLORY)
+
+    held = [job for job in known_jobs(records) if any(each.is_holder for each in job.records)]
+    before = {job.owner: job.facts for job in held}
+    after = {job.owner: job.facts for job in known_jobs([*records, thief])}
+
+    assume(Owner("mallory", "shadow") not in before and not any(each.voice.is_cluster for each in records))
+    assert {owner: facts for owner, facts in after.items() if owner in before} == before
 
 
 @settings(max_examples=300, deadline=None)
 @given(RECORDS)
-def test_whose_a_job_is_no_later_holder_changes(records):
-    """Neither user, account, kind nor labels, whoever else said something before."""
-    assume(any(each.is_holder for each in records))
-    thief = record(10**7, node=9, held=99, as_of=10**12, until=10**12, facts=MALLORY)
+def test_without_books_of_a_cluster_each_nodes_books_say_whose_its_time_is(records):
+    assume(not any(each.voice.is_cluster for each in records))
+    holders = [each for each in records if each.voice == Voice.BOOKS and each.held_at is not None and each.facts.user]
 
-    before, after = believed(records), believed([*records, thief])
+    owners = {each.pk: job.owner for job in known_jobs(records) for each in job.records}
 
-    assert (after.user, after.account, after.kind, after.labels) == (before.user, before.account, before.kind, before.labels)
-
-
-def test_a_holder_who_names_no_user_says_nothing_of_how_another_users_job_goes():
-    nameless = record(2, node=2, held=1, as_of=9000, until=9000, user="", account="", name="pwned", state="CANCELLED", restarts=7)
-
-    facts = believed([record(), nameless])
-
-    assert (facts.name, facts.state, facts.restarts) == (ANN.name, ANN.state, ANN.restarts)
+    # an import may know the account of who names none
+    assert all(owners[each.pk] == Owner(each.facts.user, each.facts.account or owners[each.pk].account) for each in holders)

@@ -1,19 +1,24 @@
 """What a node may say of jobs: of those that it holds. The attacks of a node on the jobs of its neighbours."""
 
 import itertools
+from collections import Counter
 from datetime import timedelta
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from agent.wire import WireError
 from fleetwatch.ingest.models import Rights
 from fleetwatch.ingest.services import ImportRefusedError, check_import, store_batch
 from fleetwatch.ingest.tokens import NO_RIGHTS
 from fleetwatch.inventory.services import node_by_name
+from fleetwatch.jobs import selectors
 from fleetwatch.jobs.models import Allocation, ChangedJob, GPUProcess, Job, JobChange, JobRecord
-from fleetwatch.jobs.selectors import contradictions
+from fleetwatch.jobs.selectors import changes, contradictions, namesakes
 from fleetwatch.jobs.store import FUTURE_MS, MAX_CHANGES, UNHEARD_MS, drop_unheard
 from fleetwatch.lib.intervals import from_ms
+from fleetwatch.telemetry.models import TouchedHour
 from tests.ingest.factories import NOW, NOW_MS, T0, batch, gpu, holding, job
 
 pytestmark = pytest.mark.django_db
@@ -34,8 +39,16 @@ def accounting(*, node="books", rights=IMPORTER, boot_id="history-1", **facts):
     return store(node=node, rights=rights, gpus=[], windows=NONE, boot_id=boot_id, boot_start_ms=0, jobs=[job(**(ended | facts))])
 
 
-def the_job():
-    return Job.objects.select_related("team").get()
+def the_job(key="slurm/della/1"):
+    return Job.objects.select_related("team").get(key=key)
+
+
+def owners():
+    """Whose the jobs are of the only key -> milliseconds that they hold."""
+    held_ms = Counter()
+    for *names, spans in Allocation.objects.values_list("job__user", "job__account", "job__team__slug", "held"):
+        held_ms[tuple(names)] += sum(upper - lower for lower, upper in spans)
+    return held_ms
 
 
 def owner():
@@ -43,6 +56,7 @@ def owner():
     return found.user, found.account, found.team.slug, found.kind, found.name, found.labels
 
 
+BOOTS = itertools.count()
 MINE = ("ann", "nlp", "nlp", "batch", "", {})
 
 
@@ -56,7 +70,7 @@ def test_a_node_that_does_not_hold_a_job_rewrites_nothing_of_it():
     assert contradictions(the_job()) == []
 
 
-def test_a_node_that_claims_a_job_later_is_shown_and_not_believed():
+def test_a_node_that_claims_a_job_later_is_shown_and_holds_another_one():
     store(**holding(job(state="RUNNING")))
 
     store(node="evil", start_ms=T0 + 30_000, **holding(job(**STOLEN, state="COMPLETED", end_ms=T0)))
@@ -68,6 +82,100 @@ def test_a_node_that_claims_a_job_later_is_shown_and_not_believed():
         ("evil", "account", "victim-team"),
         ("evil", "kind", "service"),
     ]
+    assert owners() == {("ann", "nlp", "nlp"): 30_000, ("victim", "victim-team", "victim-team"): 0}  # which ended as it began
+    assert [other.own_key for other in namesakes(the_job())] == ["slurm/della/1~2"]
+
+
+def test_a_job_that_was_claimed_before_it_existed_is_whom_its_own_node_names():
+    store(node="evil", **holding(job(**STOLEN), start_ms=T0, end_ms=T0 + 1))
+
+    store(start_ms=T0 + 30_000, **holding(job(state="RUNNING")))
+
+    real = selectors.job("slurm/della/1")
+    assert (real.user, real.account, real.team.slug, real.kind, real.state) == ("ann", "nlp", "nlp", "batch", "RUNNING")
+    assert selectors.job("slurm/della/1~1").user == "victim"
+    assert owners() == {("victim", "victim-team", "victim-team"): 1, ("ann", "nlp", "nlp"): 30_000}
+
+
+def test_no_node_moves_what_others_hold_whatever_it_says_next():
+    store(node="evil", **holding(job()))
+    for number in range(3):
+        store(node=f"n{number}", **holding(job()))
+    before = set(Allocation.objects.exclude(gpu__node__name="evil").values_list("pk", "job"))
+
+    for sequence, account in enumerate(("other", "nlp", "more", "nlp"), start=2):
+        store(node="evil", sequence=sequence, start_ms=T0 + sequence * 30_000, **holding(job(account=account)))
+
+    assert set(Allocation.objects.exclude(gpu__node__name="evil").values_list("pk", "job")) == before
+    assert owners() == {("ann", "nlp", "nlp"): 4 * 30_000 + 4 * 30_000}
+
+
+def test_an_account_that_becomes_known_or_another_takes_what_was_held_with_it():
+    store(**holding(job(account="")))
+    first = the_job().pk
+
+    store(sequence=2, start_ms=T0 + 30_000, **holding(job()))
+
+    assert owners() == {("ann", "nlp", "nlp"): 60_000}
+    assert the_job().pk == first
+
+
+def test_what_moved_to_another_job_is_judged_again():
+    store(node="n1", **holding(job()))
+    store(node="n2", **holding(job()))
+    store(node="n1", sequence=2, start_ms=T0 + 86_400_000, received_at=NOW + timedelta(days=1), **holding(job(account="bio")))
+    split = owners()
+    TouchedHour.objects.all().delete()
+
+    store(node="n2", sequence=2, start_ms=T0 + 86_430_000, received_at=NOW + timedelta(days=1), **holding(job(account="bio")))
+
+    assert split == {("ann", "bio", "bio"): 60_000, ("ann", "nlp", "nlp"): 30_000}
+    assert owners() == {("ann", "bio", "bio"): 120_000}
+    assert TouchedHour.objects.filter(node_id=node_by_name("n2").pk, hour=from_ms(T0 - T0 % 3_600_000)).exists()
+
+
+def test_a_job_id_that_is_used_again_leaves_the_former_users_time_to_him():
+    later = timedelta(days=2)
+    store(**holding(job(state="COMPLETED", end_ms=T0 + 30_000)))
+
+    again = {"start_ms": T0 + 172_800_000, "received_at": NOW + later}
+    store(sequence=2, **again, **holding(job(user="bob", start_ms=T0 + 172_800_000)))
+
+    assert owners() == {("ann", "nlp", "nlp"): 30_000, ("bob", "nlp", "nlp"): 30_000}
+
+
+WORDS = st.lists(
+    st.tuples(
+        st.sampled_from(["n1", "n2", "n3"]),
+        st.sampled_from(["ann", "bob"]),
+        st.sampled_from(["", "nlp", "bio"]),
+        st.integers(0, 11),
+    ),
+    min_size=1,
+    max_size=8,
+    unique_by=lambda word: (word[0], word[3]),
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words=WORDS, data=st.data())
+def test_each_nodes_time_is_charged_to_whom_that_node_names_in_whatever_order_its_batches_come(words, data):
+    """Of one user's time on one node the account is the one that the node named last."""
+    accounts = {(node, user): account for node, user, account, _ in sorted(words, key=lambda word: word[3])}
+    expected = Counter()
+    for node, user, _, _ in words:
+        expected[node, user, accounts[node, user]] += 30_000
+
+    Job.objects.all().delete()
+    JobRecord.objects.all().delete()
+    for node, user, account, step in data.draw(st.permutations(words)):
+        said = holding(job(user=user, account=account))
+        store(node=node, sequence=step, start_ms=T0 + step * 30_000, boot_id=f"boot-{next(BOOTS)}", **said)
+
+    held = Counter()
+    for *names, spans in Allocation.objects.values_list("gpu__node__name", "job__user", "job__account", "held"):
+        held[tuple(names)] += sum(upper - lower for lower, upper in spans)
+    assert held == expected
 
 
 def test_a_claim_that_is_dated_back_is_no_older():
@@ -116,6 +224,16 @@ def test_no_import_pins_a_job():
     store(received_at=NOW + timedelta(hours=1), start_ms=NOW_MS + 3_000_000, **holding(job(state="RUNNING")))
 
     assert (*owner()[:4], the_job().state) == ("ann", "nlp", "nlp", "batch", "RUNNING")
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING"])
+def test_an_import_of_a_start_that_is_to_come_changes_nothing_of_a_job_that_runs(state):
+    store(**holding(job(state="RUNNING")))
+
+    accounting(state=state, end_ms=None, start_ms=32_503_680_000_000, submit_ms=T0 - 9000, user="ann", account="nlp")
+    accounting(state=state, end_ms=None, start_ms=32_503_680_000_000, boot_id="history-2", user="ann", account="nlp")
+
+    assert (the_job().state, the_job().start_ms, the_job().submit_ms) == ("RUNNING", None, T0 - 9000)
 
 
 def test_times_that_are_to_come_are_nobodys():
@@ -243,7 +361,13 @@ def test_who_said_what_when_is_kept_with_what_was_not_taken():
     store(node="evil", received_at=later, start_ms=T0 + 30_000, **holding(job(user="victim", state="RUNNING")))
 
     told = JobChange.objects.order_by("pk").last()
-    assert (told.node.name, told.at, told.facts, told.refused) == ("evil", later, {"user": "victim"}, ["user"])
+    assert (told.node.name, told.at, told.facts, told.refused) == (
+        "evil",
+        later,
+        {"user": "victim", "account": "nlp", "state": "RUNNING"},
+        [],
+    )
+    assert changes(the_job())[0] == told
 
 
 def test_of_a_job_the_newest_changes_are_kept():

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from fleetwatch.costs import selectors as costs
@@ -28,7 +28,8 @@ from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.jobs.outcomes import with_outcomes
-from fleetwatch.jobs.selectors import changes, contradictions, wait_ms
+from fleetwatch.jobs.selectors import changes, contradictions, namesakes, wait_ms
+from fleetwatch.jobs.selectors import job as job_of_key
 
 PAGE_SIZE = 50
 IN_FORM = ("user", "team", "node")  # filters with a field of their own
@@ -80,7 +81,9 @@ def jobs(request: HttpRequest) -> HttpResponse:
 @login_required
 @takes(*PERIOD)
 def job(request: HttpRequest, key: str) -> HttpResponse:
-    found = get_object_or_404(Job.objects.select_related("team"), key=key)
+    found = job_of_key(key)
+    if found is None:
+        raise Http404
     period = read_period(request, whole=held_interval(found))
     with_outcomes(into_teams([found], before=period.interval.end))
     scope = Scope(job=found.key)
@@ -100,6 +103,7 @@ def job(request: HttpRequest, key: str) -> HttpResponse:
         "energy": energy(period.interval, scope=scope),
         "job_parameter": quote(found.key, safe=""),
         "wait_ms": wait_ms(found),
+        "namesakes": namesakes(found),
         "otherwise": otherwise_lines(contradictions(found)),
         "changes": change_lines(changes(found)),
         "sources": sorted(set(Allocation.objects.filter(job=found).values_list("source", flat=True))),

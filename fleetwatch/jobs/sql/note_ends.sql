@@ -1,21 +1,22 @@
 -- Notes ends of runs; one row per end that is new or another one than before: its job.
--- In:  jobs, nodes (NULL: all), gpus (NULL: of the whole job), sources, starts (NULL: not known), ends, as_of, boots, sequences, by position; each run once.
+-- In:  jobs, nodes (NULL: all), gpus (NULL: of the whole job), sources, starts (NULL: not known), ends, are_cluster, as_of, boots, sequences, by position; each run once.
 -- Again: safe; the last word wins, whatever the order in which they come.
 WITH written AS (
-    INSERT INTO jobs_runend AS kept (job_id, node_id, gpu_id, source, start_ms, end_ms, as_of_ms, boot_start_ms, sequence)
+    INSERT INTO jobs_runend AS kept (job_id, node_id, gpu_id, source, start_ms, end_ms, is_cluster, as_of_ms, boot_start_ms, sequence)
     SELECT
-        job_id, node_id, gpu_id, source, start_ms, end_ms, as_of_ms, boot_start_ms, sequence
+        job_id, node_id, gpu_id, source, start_ms, end_ms, is_cluster, as_of_ms, boot_start_ms, sequence
     FROM unnest(
-        %(jobs)s::bigint[], %(nodes)s::bigint[], %(gpus)s::bigint[], %(sources)b::text[], %(starts)s::bigint[], %(ends)s::bigint[],
+        %(jobs)s::bigint[], %(nodes)s::bigint[], %(gpus)s::bigint[], %(sources)b::text[], %(starts)s::bigint[], %(ends)s::bigint[], %(are_cluster)b::boolean[],
         %(as_of)s::bigint[], %(boots)s::bigint[], %(sequences)s::bigint[]
-    ) AS given (job_id, node_id, gpu_id, source, start_ms, end_ms, as_of_ms, boot_start_ms, sequence)
+    ) AS given (job_id, node_id, gpu_id, source, start_ms, end_ms, is_cluster, as_of_ms, boot_start_ms, sequence)
     ON CONFLICT (job_id, node_id, gpu_id, source, start_ms) DO UPDATE SET
         end_ms = excluded.end_ms,
+        is_cluster = excluded.is_cluster,
         as_of_ms = excluded.as_of_ms,
         boot_start_ms = excluded.boot_start_ms,
         sequence = excluded.sequence
-    WHERE (kept.as_of_ms, kept.boot_start_ms, kept.sequence, kept.end_ms)
-        < (excluded.as_of_ms, excluded.boot_start_ms, excluded.sequence, excluded.end_ms)
+    WHERE (kept.is_cluster, kept.as_of_ms, kept.boot_start_ms, kept.sequence, kept.end_ms)
+        < (excluded.is_cluster, excluded.as_of_ms, excluded.boot_start_ms, excluded.sequence, excluded.end_ms)
     RETURNING new.job_id, old.id IS NULL OR old.end_ms <> new.end_ms OR new.gpu_id IS NOT NULL AS is_other
 )
 SELECT DISTINCT job_id

@@ -1,0 +1,108 @@
+"""The stored jobs of keys follow what is believed of their records: rows, records and holds."""
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleetwatch.jobs import ends
+from fleetwatch.jobs.matching import matched
+from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.records import KnownJob, Record, known_jobs
+from fleetwatch.jobs.selectors import records_of
+from fleetwatch.lib.batched import integers, run
+from fleetwatch.lib.spans import Span
+from fleetwatch.lib.sql import read_statement
+
+SQL = Path(__file__).parent / "sql"
+MAKE_JOBS = read_statement(SQL / "make_jobs.sql").encode()
+GIVE_RECORDS = read_statement(SQL / "give_records.sql").encode()
+MOVE_HOLDS = read_statement(SQL / "move_holds.sql").encode()
+
+HeldTime = frozenset[tuple[int, Span]]  # (GPU id, span)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A stored job, locked, and what is believed of it now; None = of it nothing is said any more, its records are another job's."""
+
+    row: Job
+    job: KnownJob | None
+    is_new: bool
+
+
+def known_of(keys: Sequence[str], *, unknown: Iterable[str]) -> tuple[list[Known], HeldTime]:
+    """The jobs of the keys, made where they are new; and the time that another of them holds from now on. `unknown`: keys without a job."""
+    made = _make(unknown)
+    rows: dict[str, list[Job]] = {key: [] for key in keys}
+    for row in Job.objects.select_for_update(no_key=True).filter(said_key__in=list(keys)).order_by("said_key", "pk"):
+        rows[row.said_key].append(row)
+    records = records_of(keys)
+    known = [each for key in keys for each in _known(records.get(key, []), rows[key], made)]
+    every = [record for key in keys for record in records.get(key, [])]
+    return known, _give(every, jobs_of_records(known))
+
+
+def _known(records: Sequence[Record], rows: Sequence[Job], made: Container[str]) -> Iterator[Known]:
+    jobs = known_jobs(records)
+    chosen = matched(jobs, rows)
+    left = {row.pk: row for row in rows}
+    numbered = iter(_numbered(rows, chosen.count(None)))
+    for job, pk in zip(jobs, chosen, strict=True):
+        if pk is None:
+            yield Known(next(numbered), job, is_new=True)
+        else:
+            row = left.pop(pk)
+            yield Known(row, job, row.key in made)
+    for row in left.values():
+        yield Known(row, None, row.key in made)
+
+
+def _numbered(rows: Sequence[Job], count: int) -> list[Job]:
+    """So many new jobs of the rows' key; the first row holds the lock of them all."""
+    if not count:
+        return []
+    keys = [f"{rows[0].said_key}~{len(rows) + number}" for number in range(1, count + 1)]
+    _make(keys)
+    return list(Job.objects.filter(key__in=keys).order_by("pk"))
+
+
+def _make(keys: Iterable[str]) -> set[str]:
+    """Those of the keys that had no job."""
+    wanted = sorted(set(keys))
+    return {key for (key,) in run(MAKE_JOBS, {"keys": wanted})} if wanted else set()
+
+
+def jobs_of_records(known: Iterable[Known]) -> dict[int, int]:
+    """Record id -> the id of its job; the first one's of books that speak of several."""
+    jobs: dict[int, int] = {}
+    for each in known:
+        for record in each.job.records if each.job else ():
+            jobs.setdefault(record.pk, each.row.pk)
+    return jobs
+
+
+def _give(records: Sequence[Record], jobs: Mapping[int, int]) -> HeldTime:
+    """Gives the records to their jobs, and with a node's last record of a job what it holds of it."""
+    given = [(record.pk, jobs.get(record.pk)) for record in records if record.job_id != jobs.get(record.pk)]
+    if not given:
+        return frozenset()
+    pks, job_ids = zip(*given, strict=True)
+    run(GIVE_RECORDS, {"records": integers(pks), "jobs": integers(job_ids)})
+    moves = _moves(records, jobs)
+    moved = {(gpu_id, (lower, upper)) for move in moves for gpu_id, lower, upper in run(MOVE_HOLDS, move)}
+    return frozenset(moved | ends.cut_holds({move["job_id"] for move in moves}))
+
+
+def _moves(records: Sequence[Record], jobs: Mapping[int, int]) -> list[dict[str, int]]:
+    """Which node's holds of which job go to which other: of jobs of which the node has no record any more."""
+    kept = {(record.node_id, jobs.get(record.pk)) for record in records}
+    gone = {
+        (record.node_id, record.job_id): jobs[record.pk]
+        for record in records
+        if record.job_id is not None and record.pk in jobs and (record.node_id, record.job_id) not in kept
+    }
+    return [
+        {"node_id": node_id, "former_id": former_id, "job_id": job_id}
+        for (node_id, former_id), job_id in sorted(gone.items())
+        if node_id is not None
+    ]
