@@ -446,6 +446,17 @@ CATALOGUE: tuple[Cause, ...] = (
         alike="Whether the work was worth doing is not visible from outside.",
     ),
     Cause(
+        "video_engines",
+        "Busy with video",
+        "Video, JPEG or optical flow is worked on by engines of their own, which are busy; the compute units hardly are, and need not be.",
+        "An encoder, decoder, JPEG or optical-flow engine is busy.",
+        "the driver's utilisation of these engines",
+        (),
+        MINUTES,
+        "nothing to do",
+        alike="Whether a smaller GPU with as many of these engines would do is not visible here.",
+    ),
+    Cause(
         "busy",
         "Busy, efficiency not measurable",
         "The GPU is busy; how well it is used can't be measured on it.",

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetwatch.diagnosis import lows
+from fleetwatch.ledger.activity import ENGINES as ENGINE_COLUMNS
+from fleetwatch.ledger.activity import busiest_engine
 from fleetwatch.ledger.facts import Windows
 
 Ints = NDArray[np.int64]
@@ -38,6 +40,7 @@ CLOCK_RATIO = "clock_ratio"  # SM clock by its maximum, while utilisation is abo
 WINDOW_LOW = "window_low_ratio"  # share of time in windows whose mean utilisation is below LOW
 MEMORY_DROPS = "memory_drops"  # falls of used memory by MEMORY_DROP of the GPU's from one window to the next
 BUSIEST_MINUTE = "util_busiest_minute"  # the largest mean utilisation of a minute, by the windows that start in it
+ENGINES = "engine_ratio"  # share of time of the busiest engine beside the compute units
 MEMORY_ERRORS = "memory_errors"  # uncorrected ones that were counted from one window to the next
 PEERS = ("peer_n", "peer_x", "peer_m", "peer_xx", "peer_mm", "peer_xm")  # sums that make the correlation with the job's other GPUs
 
@@ -69,7 +72,7 @@ class Cells:
 
 
 MINUTE_MS = 60_000
-COLUMNS = tuple(dict.fromkeys([*MEANS, *MAXIMA, *lows.COLUMNS, "sm_clock_hz", "sm_clock_max_hz", "ecc_uncorrected"]))
+COLUMNS = tuple(dict.fromkeys([*MEANS, *MAXIMA, *lows.COLUMNS, *ENGINE_COLUMNS, "sm_clock_hz", "sm_clock_max_hz", "ecc_uncorrected"]))
 
 
 def cells(
@@ -95,7 +98,8 @@ def cells(
     figures |= at.means({name: windows.columns[name] for name in MEANS if name in windows.columns}, windows.observed_ms)
     figures |= {f"{name}_max": at.largest(_column(windows, name)) for name in MAXIMA}
     figures |= {name: at.total_read(values) for name, values in _dips(windows).items()}
-    figures |= at.means({CLOCK_RATIO: _clock_ratio(windows), WINDOW_LOW: _is_low(windows)}, windows.observed_ms)
+    shares = {CLOCK_RATIO: _clock_ratio(windows), WINDOW_LOW: _is_low(windows), ENGINES: busiest_engine(windows)}
+    figures |= at.means(shares, windows.observed_ms)
     figures[MEMORY_DROPS] = at.total_read(_memory_drops(windows, memory_bytes))
     figures[MEMORY_ERRORS] = at.total_read(_rises(windows, "ecc_uncorrected"))
     figures[BUSIEST_MINUTE] = _busiest_minute(windows, at)

@@ -47,6 +47,7 @@ MEANS = {
     "ten": "tensor_active",
     "dram": "dram_active",
     "fp64": "fp64_active",
+    "eng": of_cell.ENGINES,
     "fp32": "fp32_active",
     "rx": "pcie_rx_bytes_s",
     "nvl_rx": "nvlink_rx_bytes_s",

@@ -56,6 +56,7 @@ _NAMES: dict[str, tuple[str, Shown]] = {
     "dram": ("memory bandwidth in use", share),
     "fp32": ("FP32 activity", share),
     "fp64": ("FP64 activity", share),
+    "eng": ("busiest video, JPEG or flow engine", share),
     "rx": ("PCIe traffic to the GPU", rate),
     "tx_max": ("PCIe traffic from the GPU, highest", rate),
     "nvl": ("NVLink traffic", rate),

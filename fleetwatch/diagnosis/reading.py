@@ -283,7 +283,7 @@ def _places(gpu_id: Ints, is_held: np.ndarray, hours: Sequence[tuple[int, Hour]]
 
 
 NAMES = (
-    cells.SEEN_MS, cells.CLOCK_RATIO, cells.WINDOW_LOW, cells.MEMORY_DROPS, cells.MEMORY_ERRORS, cells.BUSIEST_MINUTE,
+    cells.SEEN_MS, cells.CLOCK_RATIO, cells.WINDOW_LOW, cells.MEMORY_DROPS, cells.MEMORY_ERRORS, cells.BUSIEST_MINUTE, cells.ENGINES,
     *cells.MEANS, *cells.DIPS, *cells.PEERS, *lows.FIGURES,
     *(f"{name}_max" for name in cells.MAXIMA), *(f"host_{name}" for name in cells.HOST_MEANS),
 )  # fmt: skip

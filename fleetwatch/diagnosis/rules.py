@@ -89,6 +89,7 @@ class Detector:
     spared: int = 0
     holds_of_shared: bool = False
     is_told: bool = False
+    is_of_engines: bool = False  # not of the compute units: of these nothing is said where the engines beside them do more
 
 
 def found(

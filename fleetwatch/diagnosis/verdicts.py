@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fleetwatch.diagnosis import spans
 from fleetwatch.diagnosis.cells import CELL_MS
-from fleetwatch.diagnosis.detectors import DETECTORS, healthy
+from fleetwatch.diagnosis.detectors import DETECTORS, healthy, video_engines
 from fleetwatch.diagnosis.features import Features, Floats, Ints, Lanes, Mask
 from fleetwatch.diagnosis.rules import HIGH, Detector, Found, Levels
 
@@ -35,7 +35,7 @@ UNDETERMINED = "undetermined"
 CAUSES: tuple[str, ...] = (NO_TELEMETRY, GPU_FAULT, *dict.fromkeys(detector.cause for detector in DETECTORS), UNDETERMINED)
 NUMBER = {cause: number for number, cause in enumerate(CAUSES)}
 # Not a fault of anything: never "also possible", never a finding.
-WELL = ("healthy", "busy")
+WELL = ("healthy", "busy", "video_engines")
 NOT_HELD = -1
 
 
@@ -138,7 +138,7 @@ class _Look:
     @cached_property
     def is_well(self) -> Mask:
         """Each cell by itself."""
-        return healthy.find(self.alone).hits | healthy.find_busy(self.alone).hits
+        return healthy.find(self.alone).hits | healthy.find_busy(self.alone).hits | video_engines.find(self.alone).hits
 
 
 @dataclass(frozen=True)
@@ -161,6 +161,11 @@ class _Windows:
     def enough_of_one(self) -> Mask:
         """And one job alone held the GPU."""
         return self.enough & ~self.features.is_shared
+
+    @cached_property
+    def is_of_units(self) -> Mask:
+        """Where the compute units do no less than the engines beside them."""
+        return ~video_engines.lead(self.features)
 
 
 def covered(lanes: Lanes, *, since: int = 0) -> Iterator[Covered]:
@@ -219,6 +224,8 @@ def _covered_by(windows: _Windows, detector: Detector) -> Covered | None:
     """None: the rule holds of no lane."""
     f, look = windows.features, windows.look
     enough = windows.enough if detector.holds_of_shared else windows.enough_of_one
+    if not detector.is_of_engines:
+        enough = enough & windows.is_of_units
     found = detector.find(f)
     hits = found.hits & enough
     is_possible = np.zeros_like(hits) if found.possible is None else found.possible & enough

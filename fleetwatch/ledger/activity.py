@@ -77,7 +77,8 @@ class Activity:
 
 def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -> Activity:
     """What each window says; `idle_w` and `limit_w` per window, NaN where the model is not known."""
-    engines = _engines(windows, policy)
+    engines = busiest_engine(windows)
+    engines = np.where(engines > policy.contradiction_codec_ratio, engines, np.nan)  # less is noise
     fraction, fraction_signal = _or_engines(*_first_read(windows, FRACTIONS), engines)
     peak, peak_signal = _or_engines(*_first_read(windows, MAXIMA), engines)
     readable = ~np.isnan(fraction) | (peak <= policy.quiet_max)
@@ -220,13 +221,13 @@ def _power_ratio(power_w: Floats, *, idle_w: Floats, limit_w: Floats) -> Floats:
     return np.asarray((power_w - idle_w) / np.where(span > 0, span, np.nan))
 
 
-def _engines(windows: Windows, policy: Policy) -> Floats:
-    """The share of the busiest engine beside the compute units; NaN where none was read above noise."""
+def busiest_engine(windows: Windows) -> Floats:
+    """The share of time of the busiest engine beside the compute units; NaN where none was read."""
     share = column(windows, ENGINES[0])
     for name in ENGINES[1:]:
         if name in windows.columns:
             share = np.fmax(share, windows.columns[name])
-    return np.where(share > policy.contradiction_codec_ratio, share, np.nan)
+    return share
 
 
 def _or_engines(value: Floats, signal: Codes, engines: Floats) -> tuple[Floats, Codes]:

@@ -7,7 +7,7 @@ from fleetwatch.diagnosis.features import STATES, Features, Lanes
 from fleetwatch.diagnosis.figures import of as of_arrays
 
 NAMES = {*cells.MEANS, *cells.DIPS, *cells.PEERS, *lows.FIGURES, cells.SEEN_MS, cells.CLOCK_RATIO, cells.WINDOW_LOW, cells.MEMORY_DROPS}
-NAMES |= {cells.MEMORY_ERRORS, cells.BUSIEST_MINUTE}
+NAMES |= {cells.MEMORY_ERRORS, cells.BUSIEST_MINUTE, cells.ENGINES}
 NAMES |= {f"{name}_max" for name in cells.MAXIMA} | {f"host_{name}" for name in cells.HOST_MEANS}
 
 

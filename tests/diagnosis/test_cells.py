@@ -87,6 +87,12 @@ def test_the_busiest_minute_is_the_largest_mean_of_the_windows_that_start_in_it(
     assert np.isnan(made(found, count=2)[cells.BUSIEST_MINUTE][0, 1])
 
 
+def test_of_the_engines_beside_the_units_the_busiest_of_each_window_counts():
+    figures = made(windows(encoder_ratio=[0.9, 0.1], decoder_ratio=[0.2, np.nan], ofa_ratio=[np.nan, 0.5]))
+
+    assert figures[cells.ENGINES][0, 0] == pytest.approx(0.7)
+
+
 def test_a_window_belongs_to_the_cell_in_which_it_starts():
     found = windows(first_ms=START + cells.CELL_MS - 10_000, util_mean=[0.2, 0.8])
 

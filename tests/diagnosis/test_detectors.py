@@ -26,6 +26,7 @@ from fleetwatch.diagnosis.detectors import (
     small_batch,
     straggler,
     throttled,
+    video_engines,
 )
 from fleetwatch.diagnosis.features import Features
 from fleetwatch.diagnosis.rules import HIGH, LOW, MEDIUM, Detector
@@ -62,6 +63,7 @@ RULES = {
         partial_idle.DETECTOR, {"job_gpus": (LEAST, 2, 8), "util_max": (BELOW, 0.02, 0), "job_util_max": (LEAST, 0.20, 0.9)}
     ),
     "throttled": Rule(throttled.DETECTOR, {"thr": (LEAST, 0.10, 0.5), "clk": (BELOW, 0.85, 0.6), "util": (LEAST, 0.50, 0.9)}),
+    "video_engines": Rule(video_engines.DETECTOR, {"eng": (LEAST, 0.85, 1.0)}),
     "hung": Rule(
         hung.DETECTOR,
         {"p5": (LEAST, 0.95, 1), "pr_max": (BELOW, 0.25, 0.1)},

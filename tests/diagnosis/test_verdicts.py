@@ -66,6 +66,28 @@ def test_what_is_well_is_never_also_possible():
     assert also(found, 5) == set()
 
 
+TRANSCODER = {"util_mean": 0.08, "memory_used_bytes": 3.0, "memory_used_bytes_max": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("engine", "cause"),
+    [
+        ({"engine_ratio": 0.99}, "video_engines"),
+        ({"engine_ratio": 0.85}, "video_engines"),
+        ({"engine_ratio": 0.84}, "undetermined"),
+        ({"engine_ratio": 0.10}, "undetermined"),
+        ({"engine_ratio": 0.09}, "oversized_gpu"),
+        ({"engine_ratio": 0.0}, "oversized_gpu"),
+        ({}, "oversized_gpu"),
+    ],
+)
+def test_where_video_engines_do_the_work_idle_units_accuse_nobody(engine, cause):
+    found = judge(of(*[TRANSCODER | engine] * 12))
+
+    assert set(told(found)) == {cause}
+    assert also(found, 11) == set()
+
+
 def test_a_cause_begins_and_ends_at_the_cells_that_show_it():
     found = told(judge(of(*[WELL] * 12, *[HOT] * 12, *[WELL] * 12)))
 

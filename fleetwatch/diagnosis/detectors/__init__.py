@@ -19,6 +19,7 @@ from fleetwatch.diagnosis.detectors import (
     small_batch,
     straggler,
     throttled,
+    video_engines,
 )
 from fleetwatch.diagnosis.rules import Detector
 
@@ -28,6 +29,7 @@ DETECTORS: tuple[Detector, ...] = (
     partial_idle.DETECTOR,
     idle_held.THINKING,
     throttled.DETECTOR,
+    video_engines.DETECTOR,
     hung.DETECTOR,
     straggler.DETECTOR,
     checkpoint_stall.DETECTOR,
