@@ -117,7 +117,7 @@ DATABASES["default"]["OPTIONS"] = {
 _statement_s = env.integer("FLEETWATCH_DB_STATEMENT_S", 0, low=0, high=3600)
 if _statement_s:
     DATABASES["default"]["OPTIONS"] |= {"options": f"-c statement_timeout={_statement_s}s -c lock_timeout=5s"}
-_pool = env.integer("FLEETWATCH_DB_POOL", 12, low=0, high=100)
+_pool = env.integer("FLEETWATCH_DB_POOL", 16, low=0, high=100)
 if _pool:
     # after 5 s without a connection a request answers 503 and a task fails: neither hangs
     DATABASES["default"]["OPTIONS"] |= {"pool": {"min_size": 1, "max_size": _pool, "timeout": 5}}
@@ -130,7 +130,8 @@ CACHES = {
 }
 SESSION_ENGINE = "django.contrib.sessions.backends.db"
 
-AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend", "allauth.account.auth_backends.AuthenticationBackend"]
+# Django's own besides would hash each wrong password a second time.
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},

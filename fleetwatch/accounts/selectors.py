@@ -2,7 +2,11 @@
 
 from zoneinfo import ZoneInfo
 
-from fleetwatch.accounts.models import Organisation, Team
+from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore
+from django.utils.crypto import constant_time_compare
+
+from fleetwatch.accounts.models import Organisation, Team, User
 
 
 def organisation() -> Organisation:
@@ -18,3 +22,18 @@ def zone() -> ZoneInfo:
 def unknown_teams(slugs: set[str]) -> set[str]:
     """Those of the slugs that no team has yet."""
     return slugs - set(Team.objects.filter(slug__in=slugs).values_list("slug", flat=True))
+
+
+def user_of_session(key: str) -> User | None:
+    """The active user who is logged in with this session; None for none, an ended one, and one of before a password change.
+
+    django.contrib.auth.get_user gives a session of an older SECRET_KEY another key, which only an answer could tell the browser.
+    """
+    session = SessionStore(key).load()
+    if SESSION_KEY not in session:
+        return None
+    user = User.objects.filter(pk=session[SESSION_KEY], is_active=True).first()
+    if user is None:
+        return None
+    hashes = (user.get_session_auth_hash(), *user.get_session_auth_fallback_hash())
+    return user if any(constant_time_compare(session.get(HASH_SESSION_KEY, ""), each) for each in hashes) else None

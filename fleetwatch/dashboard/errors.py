@@ -6,7 +6,9 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
 from django.views import defaults
+from redis.exceptions import RedisError
 
+from fleetwatch.lib.cache import CACHE_AWAY
 from fleetwatch.lib.trouble import database_trouble
 
 RETRY_AFTER_S = 10
@@ -14,10 +16,12 @@ JSON_PATHS = ("/api/", "/metrics")
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """500, or 503 with the reason while it is the database that says no."""
+    """500, or 503 with the reason while it is the database or Redis that says no."""
     error = sys.exc_info()[1]
     if isinstance(error, OperationalError | InterfaceError):
         return not_now(database_trouble(error), path=request.path)
+    if isinstance(error, RedisError):
+        return not_now(CACHE_AWAY, path=request.path)
     return defaults.server_error(request)
 
 

@@ -1,27 +1,32 @@
 """The ASGI application: each request read whole, then given to the threads of its kind.
 
-Three kinds, so that none starves another: agents' batches (their own threads and connections to the database),
-people and scripts, and `/healthz`, for which a thread is kept free.
+Each kind has its own threads and connections to the database, so that none starves another: agents' batches, people and
+scripts that are known, strangers, passwords, which cost half a second each, and `/healthz`.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 
+from django.conf import settings
+from django.core.cache import cache
 from django.db import connection
-from django.http import HttpResponse
+from django.http import HttpResponse, parse_cookie
 from django.utils import timezone
 
-from fleetwatch.front import bodies, refused, wsgi
+from fleetwatch.accounts.selectors import user_of_session
+from fleetwatch.accounts.services import authenticate_api_token
+from fleetwatch.front import bodies, refused, senders, wsgi
 from fleetwatch.front.bodies import GoneError, Receive
 from fleetwatch.front.connections import Connection, Connections
-from fleetwatch.front.database import DatabaseWatch
-from fleetwatch.front.lanes import BusyError, Lane
+from fleetwatch.front.lanes import BusyError, Lane, Sender
 from fleetwatch.front.protocol import end_overdue_for_ever
+from fleetwatch.front.watch import Watch
 from fleetwatch.front.wsgi import Answer, FileAnswer
 from fleetwatch.ingest import door as ingest
 from fleetwatch.ingest import requests, tokens
@@ -39,16 +44,20 @@ HEALTH = "/healthz"
 MAX_GROUP = 64
 # Batches that wait for their group; who comes then is told to come again. Two groups' worth: some hundred milliseconds.
 MAX_WAITING_BATCHES = 100
-# Threads, and with them connections to the database. Agents have these five (the groups' one, the long way, the look at a
-# token); people have what the pool holds beyond them.
-LONG_WAY_THREADS, TOKEN_THREADS = 3, 1
-AGENTS_CONNECTIONS = 1 + LONG_WAY_THREADS + TOKEN_THREADS
+# Threads, and with them connections to the database. Agents have five (the groups' one, the long way, the look at a
+# token); people who are known have what the pool holds beyond all others. A password at a time of strangers and one of known
+# browsers: a hash takes a core for some tenths of a second.
+LONG_WAY_THREADS, TOKEN_THREADS, STRANGERS_THREADS, PASSWORD_THREADS = 3, 1, 2, 1
+OTHERS_CONNECTIONS = 1 + LONG_WAY_THREADS + TOKEN_THREADS + STRANGERS_THREADS + 2 * PASSWORD_THREADS
 FEWEST_PAGE_THREADS = 3
-# Who is nobody yet may send a form to log in, and no more.
+# Where a form makes us hash a password.
+PASSWORD_PATHS = frozenset({"/accounts/login/", "/accounts/reauthenticate/", "/accounts/password/change/"})
+# Who is nobody may send a form to log in, and no more; who is somebody is asked of the database where more is to come.
 MAX_STRANGERS_BYTES = 65_536
+IS_STRANGERS = ", which is for who is logged in to send"
 MAX_FORM_BYTES = requests.MAX_BATCH_BYTES + 65_536
-# Of people's and scripts' larger bodies, together and of one address: whoever names a cookie is not somebody yet.
-MAX_HELD_BYTES, MAX_HELD_OF_ADDRESS = 64 * 1024 * 1024, 16 * 1024 * 1024
+# Of people's and scripts' larger bodies, together and of one user.
+MAX_HELD_BYTES, MAX_HELD_OF_USER = 64 * 1024 * 1024, 16 * 1024 * 1024
 PIECE_BYTES = 65_536
 
 
@@ -80,6 +89,17 @@ class Request:
     def has_body(self) -> bool:
         return self.headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.headers
 
+    @property
+    def is_large(self) -> bool:
+        """Whether the body may be larger than what strangers may send."""
+        declared = self.headers.get(b"content-length", b"")
+        return self.has_body and not (declared.isdigit() and int(declared) <= MAX_STRANGERS_BYTES)
+
+    @property
+    def stranger(self) -> Sender:
+        """Who sends it, where nothing else is known of them."""
+        return senders.stranger(self.address)
+
     def header(self, name: bytes) -> str | None:
         """The header's text."""
         value = self.headers.get(name)
@@ -90,15 +110,22 @@ class Front:
     """The application. `pool` is how many connections to the database the process may have."""
 
     def __init__(self, door: Door, *, pool: int, ask_database: Callable[[], None]) -> None:
+        page_threads = max(FEWEST_PAGE_THREADS, pool - OTHERS_CONNECTIONS)
         self._door = door
         self._groups: Groups[Offered, int] = Groups(ingest.store_group, limit=MAX_GROUP)
         self._tokens = Lane("tokens", threads=TOKEN_THREADS, waiting=256)
         self._long_way = Lane("long-way", threads=LONG_WAY_THREADS, waiting=64)
-        self._pages = Lane("pages", threads=max(FEWEST_PAGE_THREADS, pool - AGENTS_CONNECTIONS), waiting=256)
+        self._pages = Lane("pages", threads=page_threads, waiting=256)
+        self._passwords = Lane("passwords", threads=PASSWORD_THREADS, waiting=64)
+        self._strangers = Lane("strangers", threads=STRANGERS_THREADS, waiting=256, newest_first=True)
+        self._guesses = Lane("guesses", threads=PASSWORD_THREADS, waiting=64, newest_first=True)
         self._health = Lane("health", threads=1, waiting=256)
-        self._room = bodies.Room(free=MAX_STRANGERS_BYTES, per_sender=MAX_HELD_OF_ADDRESS, in_all=MAX_HELD_BYTES)
+        self._asking_database = (self._tokens, self._long_way, self._pages, self._strangers, self._passwords, self._guesses)
+        self._room = bodies.Room(free=MAX_STRANGERS_BYTES, per_sender=MAX_HELD_OF_USER, in_all=MAX_HELD_BYTES)
         self._taken: set[Hashable] = set()  # tokens of which a batch is being read, ids of nodes of which one is stored
-        self.database = DatabaseWatch(ask_database, on_lost=self._on_database_lost)
+        self._known = senders.Known()
+        self.database = Watch("database", ask_database, on_lost=self._on_database_lost)
+        self.cache = Watch("redis", _ask_cache, on_lost=self._on_cache_lost)
 
     @property
     def is_storing(self) -> bool:
@@ -123,25 +150,44 @@ class Front:
 
     async def _answer(self, request: Request) -> Answer:
         if request.path == HEALTH:
-            return await self._django(request, self._health, limit=MAX_STRANGERS_BYTES)
+            return await self._django(request, self._health, request.stranger)
         if self.database.is_away and not request.path.startswith("/static/"):
             raise refused.DatabaseAwayError
         if request.scope["method"] == "POST" and request.path == ingest.PATH:
             return await self._batch(request)
         if request.scope["method"] == "POST" and request.path == ENROLL:
             return await self._enrolment(request)
-        is_stranger = b"cookie" not in request.headers and b"authorization" not in request.headers
-        return await self._django(request, self._pages, limit=MAX_STRANGERS_BYTES if is_stranger else MAX_FORM_BYTES)
+        return await self._page(request)
 
-    async def _django(self, request: Request, lane: Lane, *, limit: int) -> Answer:
-        with self._room.place(request.address) as grow:
+    async def _page(self, request: Request) -> Answer:
+        """What people and scripts ask."""
+        known = self._known.sender(request.headers)
+        sender = known or request.stranger
+        if request.scope["method"] == "POST" and request.path in PASSWORD_PATHS:
+            if self.cache.is_away:
+                raise refused.CacheAwayError
+            return await self._django(request, self._passwords if known else self._guesses, sender)
+        user_id = await self._user_id(request) if request.is_large else None
+        answer = await self._django(request, self._pages if known else self._strangers, sender, user_id=user_id)
+        self._known.note(request.headers, path=request.path, status=answer.status)
+        return answer
+
+    async def _user_id(self, request: Request) -> int | None:
+        """Who may send a large body: whose live session or token it comes with. None for strangers."""
+        if b"cookie" not in request.headers and b"authorization" not in request.headers:
+            return None
+        return await self._tokens.run(request.stranger, partial(_asked, _user_id_of, request))
+
+    async def _django(self, request: Request, lane: Lane, sender: Sender, *, user_id: int | None = None) -> Answer:
+        limit = MAX_STRANGERS_BYTES if user_id is None else MAX_FORM_BYTES
+        with self._room.place(user_id) as grow:
             environ = wsgi.environ_of(request.scope, await _body(request, limit=limit, grow=grow))
-            return await lane.run(request.address, partial(wsgi.answer, self._door.django, environ))
+            return await lane.run(sender, partial(wsgi.answer, self._door.django, environ))
 
     async def _enrolment(self, request: Request) -> Answer:
         bearer = requests.bearer_of(request.header(b"authorization"))
-        await self._tokens.run(request.address, partial(_asked, tokens.check_enrollment_token, bearer))
-        return await self._django(request, self._long_way, limit=requests.MAX_ENROLL_BYTES)
+        await self._tokens.run(request.stranger, partial(_asked, tokens.check_enrollment_token, bearer))
+        return await self._django(request, self._long_way, request.stranger)
 
     async def _batch(self, request: Request) -> Answer:
         """A batch, read while no other one of its token is, stored while no other one of its node is.
@@ -178,7 +224,7 @@ class Front:
         if known is not None:
             return known
         bearer = requests.bearer_of(authorization)
-        return await self._tokens.run(request.address, partial(_asked, tokens.node_id_of, bearer))
+        return await self._tokens.run(request.stranger, partial(_asked, tokens.node_id_of, bearer))
 
     async def _store(self, request: Request, environ: wsgi.Environ, node_id: int) -> Answer:
         offered = self._door.offered(environ)
@@ -186,35 +232,56 @@ class Front:
         if offered and windows:
             body = self._door.accepted(offered, windows)
             return Answer(200, _json_headers(body), body)
-        answer = await self._long_way.run(node_id, partial(wsgi.answer, self._door.long_way, environ))
+        answer = await self._long_way.run((node_id,), partial(wsgi.answer, self._door.long_way, environ))
         if answer.status == HTTPStatus.UNAUTHORIZED:
             self._door.forget(authorization=request.header(b"authorization"), host=request.header(b"host"))
         return answer
 
     def close(self) -> None:
         """Gives threads and connections back that have nothing to do."""
-        for lane in (self._tokens, self._long_way, self._pages, self._health):
+        for lane in (*self._asking_database, self._health):
             lane.close()
         self._groups.close()
         self.database.close()
+        self.cache.close()
 
     def _on_database_lost(self) -> None:
         """Nobody waits for threads that may wait for ever."""
-        for lane in (self._tokens, self._long_way, self._pages):
+        for lane in self._asking_database:
             lane.fail(refused.DatabaseAwayError())
         self._groups.fail(refused.DatabaseAwayError())
+
+    def _on_cache_lost(self) -> None:
+        for lane in (self._passwords, self._guesses):
+            lane.fail(refused.CacheAwayError())
 
     async def _refuse(self, request: Request, error: Exception) -> None:
         response = refused.response(error, path=request.path)
         await _send(request, _answer_of(response), is_last=request.has_body)
 
 
-def _asked(look: Callable[..., Any], bearer: str) -> Any:
-    """What the look at a token gives, in a thread that gives its connection back."""
+def _asked(look: Callable[..., Any], of: Any) -> Any:
+    """What the look at a token or a session gives, in a thread that gives its connection back."""
     try:
-        return look(bearer, timezone.now())
+        return look(of, timezone.now())
     finally:
         connection.close()
+
+
+def _user_id_of(request: Request, now: datetime) -> int | None:
+    """The user whom the request's token or session speaks for."""
+    try:
+        bearer = requests.bearer_of(request.header(b"authorization"))
+    except tokens.UnknownTokenError:
+        cookies = parse_cookie(request.header(b"cookie") or "")
+        user = user_of_session(cookies.get(settings.SESSION_COOKIE_NAME, ""))
+    else:
+        user = authenticate_api_token(bearer, now)
+    return None if user is None else user.pk
+
+
+def _ask_cache() -> None:
+    cache.get("is-anybody-there")
 
 
 async def _body(request: Request, *, limit: int, grow: Callable[[int], None] = lambda _: None) -> bytes:
@@ -223,7 +290,7 @@ async def _body(request: Request, *, limit: int, grow: Callable[[int], None] = l
         return b""
     declared = request.headers.get(b"content-length", b"0")
     if declared.isdigit() and int(declared) > limit:
-        raise TooLargeError(f"the body is larger than {limit} bytes")
+        raise TooLargeError(f"the body is larger than {limit} bytes" + (IS_STRANGERS if limit == MAX_STRANGERS_BYTES else ""))
     return await bodies.read(request.receive, request.connection, limit=limit, grow=grow)
 
 
@@ -270,7 +337,8 @@ def application_of(front: Front, register: Connections) -> Callable[[Scope, Rece
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await _live(receive, send, (end_overdue_for_ever(register), front.database.watch_for_ever()))
+            works = (end_overdue_for_ever(register), front.database.watch_for_ever(), front.cache.watch_for_ever())
+            await _live(receive, send, works)
         elif scope["type"] == "http":
             await front(scope, receive, send)
 

@@ -1,13 +1,20 @@
-"""Threads for one kind of work, and who waits for them: a queue for each sender, served in turn."""
+"""Threads for one kind of work, and who waits for them: served next is who asked least of late."""
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 Work = tuple["asyncio.Future[Any]", Callable[[], Any]]
+# From the widest to the narrowest of what names somebody, such as a network and an address in it: who asks from many
+# addresses of one network comes behind who asks from another, and within a network each address counts for itself.
+Sender = tuple[Hashable, ...]
+
+FORGET_HALF_S = 60.0
+MOST_REMEMBERED = 20_000
+PATIENCE_S = 10.0  # whoever waited so long for a thread has mostly gone, and would only stand in the way
 
 
 class BusyError(Exception):
@@ -15,31 +22,44 @@ class BusyError(Exception):
 
 
 class Lane:
-    """`threads` threads. At most `waiting` calls wait for one; senders take turns, so that who asks often delays nobody else.
+    """`threads` threads. At most `waiting` calls wait for one, and who asked least of late is the next: who comes seldom does
+    not wait behind those who come all the time, however many they are.
 
-    Where all places are taken, the newest call of the sender that has most gives way to a sender that has fewer.
+    Of equals the one that waits longest is the next, or with `newest_first` the one that came last: where strangers come in
+    crowds that wait for minutes, somebody who comes then is served at once.
+
+    Where all places are taken, the newest call of the sender that asked most gives way to one that asked less.
     """
 
-    def __init__(self, name: str, *, threads: int, waiting: int) -> None:
+    def __init__(self, name: str, *, threads: int, waiting: int, newest_first: bool = False) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._idle = threads
         self._limit = waiting
-        self._queues: OrderedDict[Hashable, deque[Work]] = OrderedDict()
+        self._newest_first = newest_first
+        self._queues: dict[Sender, deque[Work]] = {}
         self._waiting = 0
+        self._asked: Counter[Hashable] = Counter()  # calls, by each part of a sender; half of them is forgotten again and again
+        self._forgot_at = 0.0
         self._open: set[asyncio.Future[Any]] = set()
 
-    async def run(self, sender: Hashable, call: Callable[[], Result]) -> Result:
+    async def run(self, sender: Sender, call: Callable[[], Result]) -> Result:
         """What the call gives, called in one of the threads. Raises BusyError, and what the call raises."""
+        loop = asyncio.get_running_loop()
+        self._forget(loop.time())
+        self._asked.update(sender)
         if self._waiting >= self._limit:
             self._make_room(sender)
-        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Result] = loop.create_future()
+        work = (future, call)
         self._open.add(future)
-        self._queues.setdefault(sender, deque()).append((future, call))
+        self._queues.setdefault(sender, deque()).append(work)
         self._waiting += 1
         self._start()
+        end = loop.call_later(PATIENCE_S, self._expire, sender, work)
         try:
             return await future
         finally:
+            end.cancel()
             self._open.discard(future)
 
     def fail(self, error: Exception) -> None:
@@ -59,24 +79,49 @@ class Lane:
                 self._idle -= 1
                 self._pool.submit(self._work, asyncio.get_running_loop(), future, call)
 
-    def _make_room(self, sender: Hashable) -> None:
-        """Takes a place from who has most. Raises BusyError where the sender would then have more than that one."""
-        most = max(self._queues.values(), key=len)
-        if len(most) <= len(self._queues.get(sender, ())) + 1:
+    def _forget(self, now: float) -> None:
+        if now - self._forgot_at < FORGET_HALF_S and len(self._asked) < MOST_REMEMBERED:
+            return
+        self._forgot_at = now
+        self._asked = Counter({part: count // 2 for part, count in self._asked.items() if count > 1})
+
+    def _of_late(self, sender: Sender) -> tuple[int, ...]:
+        """How much was asked, answered or not, by each part of the sender."""
+        return tuple(self._asked[part] for part in sender)
+
+    def _make_room(self, sender: Sender) -> None:
+        """Takes a place from who asked most. Raises BusyError where the sender asked as much."""
+        most = max(self._queues, key=self._of_late)
+        if self._of_late(most) <= self._of_late(sender):
             raise BusyError
-        future, _ = most.pop()
-        self._waiting -= 1
+        self._refuse(most, self._queues[most][-1])
+
+    def _expire(self, sender: Sender, work: Work) -> None:
+        """Ends the wait of a call that has not begun."""
+        if work in self._queues.get(sender, ()):
+            self._refuse(sender, work)
+
+    def _refuse(self, sender: Sender, work: Work) -> None:
+        self._take(sender, work)
+        future, _ = work
         if not future.done():
             future.set_exception(BusyError())
 
     def _next(self) -> Work:
-        """The oldest call of the sender whose turn it is; the sender then is the last in turn."""
-        sender, queue = self._queues.popitem(last=False)
-        self._waiting -= 1
-        work = queue.popleft()
+        """The oldest call of the sender whose turn it is; of equals with more calls each has its turn."""
+        senders = reversed(self._queues) if self._newest_first else iter(self._queues)
+        sender = min(senders, key=self._of_late)
+        work = self._queues[sender][0]
+        self._take(sender, work)
+        return work
+
+    def _take(self, sender: Sender, work: Work) -> None:
+        """Takes the call from the queue of its sender, who then comes after its equals."""
+        queue = self._queues.pop(sender)
+        queue.remove(work)
         if queue:
             self._queues[sender] = queue
-        return work
+        self._waiting -= 1
 
     def _work(self, loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Any]", call: Callable[[], Any]) -> None:
         result, error = None, None

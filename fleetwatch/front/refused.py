@@ -11,6 +11,7 @@ from fleetwatch.front.lanes import BusyError
 from fleetwatch.ingest import refusals
 from fleetwatch.ingest.body import TooLargeError
 from fleetwatch.ingest.tokens import UnknownTokenError
+from fleetwatch.lib.cache import CACHE_AWAY
 from fleetwatch.lib.trouble import DISK_FULL, UNKNOWN
 from fleetwatch.operations import disk
 
@@ -30,6 +31,10 @@ class NodeBusyError(Exception):
 
 class DatabaseAwayError(Exception):
     """The database does not answer."""
+
+
+class CacheAwayError(Exception):
+    """Redis does not answer."""
 
 
 class DiskFullError(Exception):
@@ -52,6 +57,7 @@ REFUSALS: dict[type[Exception], Refusal] = {
     NodeBusyError: Refusal(503, "another batch of this node is being stored", 2),
     BusyError: Refusal(429, "too many are waiting", 5),
     DatabaseAwayError: Refusal(503, UNKNOWN, 10),
+    CacheAwayError: Refusal(503, CACHE_AWAY, 10),
     DiskFullError: Refusal(503, DISK_FULL, 60),
 }
 REFUSED: tuple[type[Exception], ...] = (*REFUSALS, UnknownTokenError, TooLargeError, DatabaseError, InterfaceError)

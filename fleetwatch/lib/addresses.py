@@ -1,9 +1,10 @@
 """Whose address a request comes from."""
 
 from collections.abc import Sequence
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv6Address, ip_address, ip_network
 
 HOST_BITS = 64  # of an IPv6 address: whoever has one has all of them
+SITE_BITS = {4: 24, 6: 48}  # what is mostly given to one owner
 
 
 def client_address(peer: str, forwarded: Sequence[str], *, proxies: int) -> str:
@@ -30,3 +31,12 @@ def holder_of(address: str) -> str:
     if parsed.ipv4_mapped:
         return str(parsed.ipv4_mapped)
     return f"{IPv6Address(int(parsed) >> HOST_BITS << HOST_BITS)}/{HOST_BITS}"
+
+
+def site_of(holder: str) -> str:
+    """The network that a holder's neighbours are in, who mostly have one owner: a /24, of IPv6 a /48; anything else as it is."""
+    try:
+        network = ip_network(holder)
+    except ValueError:
+        return holder
+    return str(network.supernet(new_prefix=SITE_BITS[network.version]))

@@ -5,6 +5,10 @@ from typing import Any
 import msgspec
 from django.core.cache.backends.redis import RedisCache, RedisCacheClient
 
+# A server beside us answers within a millisecond; what waits for one that is frozen holds a thread.
+TIMEOUT_S = 2
+CACHE_AWAY = "Redis does not answer, and without it nobody's password is checked"
+
 
 class JSONSerializer:
     """Values as JSON. Django's own serializer unpickles what it finds: code of whoever wrote it."""
@@ -20,7 +24,8 @@ class JSONCacheClient(RedisCacheClient):
     """What is no JSON was not written by us, or by an older version: it is as if it were not there."""
 
     def __init__(self, servers: list[str], **options: Any) -> None:
-        super().__init__(servers, serializer="fleetwatch.lib.cache.JSONSerializer", **options)
+        given = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S, **options}
+        super().__init__(servers, serializer="fleetwatch.lib.cache.JSONSerializer", **given)
 
     def get(self, key: Any, default: Any) -> Any:
         try:

@@ -1,10 +1,12 @@
 """Guessing is slowed down, and nobody can lock a name out for others."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
 
 import pytest
 import redis
 from django.conf import settings as django_settings
+from django.contrib.auth.hashers import MD5PasswordHasher
 from django.core import signing
 from django.core.cache import cache
 from django.test import Client
@@ -150,6 +152,26 @@ def test_a_cookie_that_an_older_key_signed_is_no_known_browser(is_older, status,
     browser.cookies["fleetwatch_device"] = signing.dumps(["admin", "id"], key=key, salt="fleetwatch_device")
 
     assert log_in("127.0.0.1", RIGHT, client=browser).status_code == status
+
+
+class CountingHasher(MD5PasswordHasher):
+    """Notes each password that it hashes."""
+
+    hashed: ClassVar[list[str]] = []
+
+    def encode(self, password, salt):
+        self.hashed.append(password)
+        return super().encode(password, salt)
+
+
+@pytest.mark.parametrize("name", ["admin", "nobody"])
+def test_a_wrong_password_is_hashed_once(name, settings, admin, monkeypatch):
+    monkeypatch.setattr(CountingHasher, "hashed", [])
+    settings.PASSWORD_HASHERS = [f"{__name__}.CountingHasher"]
+
+    log_in("127.0.0.1", "wrong", name=name)
+
+    assert CountingHasher.hashed == ["wrong"]
 
 
 @pytest.mark.parametrize(

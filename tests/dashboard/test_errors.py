@@ -44,6 +44,17 @@ def test_the_api_says_it_in_json():
     assert answer.json() == {"error": "the disk of the database is full", "field": None}
 
 
+def test_a_log_in_says_that_redis_is_away(settings, tmp_path):
+    settings.CACHES = {"default": {**settings.CACHES["default"], "LOCATION": f"unix://{tmp_path}/nobody.sock"}}
+    client = Client(raise_request_exception=False)
+
+    answer = client.post("/accounts/login/", {"login": "ada", "password": "wrong"})
+
+    assert (answer.status_code, answer["Retry-After"]) == (503, "10")
+    assert "Redis does not answer" in answer.content.decode()
+    assert client.get("/accounts/login/").status_code == 200
+
+
 def test_what_breaks_otherwise_stays_an_error(admin_client, monkeypatch):
     admin_client.raise_request_exception = False
     monkeypatch.setattr("fleetwatch.dashboard.views.status.latest_runs", lambda: 1 // 0)

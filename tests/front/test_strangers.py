@@ -126,30 +126,6 @@ def test_who_is_nobody_may_send_no_more_than_a_form(server):
         assert Answer.of(peer).status == 413
 
 
-def form(*, length, **headers):
-    return head("POST", "/accounts/login/", content_length=str(length), content_type="application/x-www-form-urlencoded", **headers)
-
-
-def test_large_bodies_of_who_names_a_cookie_are_held_within_bounds_and_others_send_theirs(server):
-    with many(8, server.connect) as peers:
-        for peer in peers[:7]:
-            peer.sendall(form(length=8_000_000, cookie="x") + b"x" * 2_300_000)  # 16 MiB hold seven of them
-        server.wait_until(lambda: server.front.held_bytes == 7 * 2_300_000)
-        peers[7].sendall(form(length=8_000_000, authorization="x") + b"x" * 2_300_000)
-        refused = Answer.of(peers[7])
-
-        assert refused.status == 503
-        assert refused.headers["retry-after"] == "10"
-        with server.connect() as somebody:
-            somebody.sendall(form(length=60_000) + b"x" * 60_000)
-            assert Answer.of(somebody).status == 403
-        with server.connect(address="127.0.0.2") as other:
-            other.sendall(form(length=2_300_000, cookie="x") + b"x" * 2_300_000)
-            assert Answer.of(other).status in (400, 403)
-
-    server.wait_until(lambda: server.front.held_bytes == 0)
-
-
 def test_a_body_that_comes_too_slowly_is_ended(server, monkeypatch):
     monkeypatch.setattr(bodies, "GRACE_S", 0.1)
     bearer = create_agent_token("n1", timezone.now())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwatch.lib.addresses import client_address, holder_of
+from fleetwatch.lib.addresses import client_address, holder_of, site_of
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,18 @@ def test_the_outermost_trusted_proxy_is_believed(forwarded, proxies, address):
 )
 def test_an_ipv6_address_counts_with_all_that_its_holder_has(address, holder):
     assert holder_of(address) == holder
+
+
+@pytest.mark.parametrize(
+    ("holder", "site"),
+    [
+        ("192.0.2.1", "192.0.2.0/24"),
+        ("192.0.3.1", "192.0.3.0/24"),
+        ("2001:db8:0:1::/64", "2001:db8::/48"),
+        ("2001:db8:1::/64", "2001:db8:1::/48"),
+        ("unknown", "unknown"),
+        ("", ""),
+    ],
+)
+def test_neighbours_have_the_network_of_their_site(holder, site):
+    assert site_of(holder) == site
