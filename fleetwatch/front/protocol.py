@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from http import HTTPStatus
 from typing import Any
 
 import structlog
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from fleetwatch.front import bodies
 from fleetwatch.front.connections import Connection, Connections, Waits
 from fleetwatch.lib.addresses import client_address, holder_of
 
 MAX_HEAD_BYTES = 65_536
-HEAD_TOO_LARGE = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-)
+HEAD_TOO_LARGE = f"The head of a request may have {MAX_HEAD_BYTES // 1024} KiB: send fewer or shorter headers and cookies."
+NO_REQUEST = "This is no request of HTTP/1.1."
+# What is still taken of a peer that was told that its head is none: it would otherwise not hear it.
+MAX_LINGER_BYTES = 4 * 1024 * 1024
 SWEEP_EVERY_S = 1.0
 DROP_UNSENT = struct.pack("ii", 1, 0)  # SO_LINGER for no seconds: the kernel keeps nothing for who does not read
 
@@ -61,15 +64,14 @@ class PatientProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._is_last:
+            self._throw_away(data)
             return
         if self._held.waits_for is Waits.NEXT:
             self._wait_for(Waits.HEAD)
         self._head_bytes += len(data)
         super().data_received(data)
         if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
-            if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
-                self.transport.write(HEAD_TOO_LARGE)
-            self.transport.close()
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, HEAD_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         if self._is_answering:
@@ -92,7 +94,7 @@ class PatientProtocol(HttpToolsProtocol):
         if self._is_answering:
             self._is_last, self.cycle.keep_alive = True, False
         else:
-            super().send_400_response(msg)
+            self._refuse(HTTPStatus.BAD_REQUEST, NO_REQUEST)
 
     def on_headers_complete(self) -> None:
         self._head_bytes = 0
@@ -119,6 +121,26 @@ class PatientProtocol(HttpToolsProtocol):
         self._held.taken_at = self.loop.time()
         if not self.transport.is_closing():
             self._wait_for(Waits.NEXT if self.cycle is None or self.cycle.response_complete else None)
+
+    def _refuse(self, status: HTTPStatus, text: str) -> None:
+        """The connection's last answer, to what is no request; what its peer still sends then is thrown away for a while."""
+        self._is_last = True
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+            if self.cycle.response_started:
+                self.transport.close()
+                return
+        head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: text/plain\r\ncontent-length: {len(text) + 1}\r\n"
+        self.transport.write(f"{head}connection: close\r\n\r\n{text}\n".encode())
+        self.transport.write_eof()
+        self._wait_for(Waits.HEAD)
+        self.loop.call_later(bodies.LINGER_S, self.transport.close)
+
+    def _throw_away(self, data: bytes) -> None:
+        self._head_bytes += len(data)
+        if self._head_bytes > MAX_LINGER_BYTES:
+            self.transport.close()
 
     @property
     def _is_answering(self) -> bool:

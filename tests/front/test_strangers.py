@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import socket
 
 import pytest
 from django.utils import timezone
@@ -147,11 +148,44 @@ def test_half_a_head_is_not_waited_for_for_ever(server, monkeypatch):
         assert is_closed(peer)
 
 
-def test_a_head_without_end_is_refused(server):
+@pytest.mark.parametrize(
+    ("sent", "status", "said"),
+    [
+        (b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 500_000, 431, b"64 KiB"),
+        (b"GET / HTTP/1.1\r\nx: " + b"a" * 3_000_000, 431, b"64 KiB"),
+        (b"nonsense\r\n\r\n" + b"a" * 3_000_000, 400, b"no request"),
+    ],
+    ids=["headers", "one header", "nonsense"],
+)
+def test_what_is_no_head_is_told_so_though_its_peer_still_sends(server, sent, status, said):
     with server.connect() as peer:
-        peer.sendall(b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 12_000)
+        peer.sendall(sent)
+
+        answer = Answer.of(peer)
+
+        assert (answer.status, answer.headers["connection"]) == (status, "close")
+        assert said in answer.body
+        assert peer.recv(1) == b""
+    server.wait_until(lambda: len(server.register) == 0)
+
+
+def test_who_goes_on_sending_a_head_without_end_is_cut(server, monkeypatch):
+    monkeypatch.setattr(bodies, "LINGER_S", 0.1)
+    with server.connect() as peer:
+        peer.sendall(b"GET / HTTP/1.1\r\nx: " + b"a" * 100_000)
 
         assert Answer.of(peer).status == 431
+        server.wait_until(lambda: len(server.register) == 0)
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/accounts/login/", "/static/large.js"])
+def test_who_ends_its_side_after_the_request_gets_its_answer(server, path):
+    with server.connect() as peer:
+        peer.sendall(head("GET", path))
+        peer.shutdown(socket.SHUT_WR)
+
+        assert Answer.of(peer).status == 200
+        assert peer.recv(1) == b""
 
 
 def test_a_reader_that_does_not_read_is_not_waited_for_for_ever(server, monkeypatch):
