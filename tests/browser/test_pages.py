@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from fleetwatch.costs.models import Rate
+from tests.browser import narrow
 from tests.dashboard import factories, fleet
 from tests.reports import factories as reports
 
@@ -138,6 +139,26 @@ def small_site(settings, static_root, live_server, db):
     factories.user()
     fleet.make(nodes=1, gpus=1, hours=4, now=datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
     return live_server.url
+
+
+CUT = """() => [...document.querySelectorAll(".scroll")].filter(el => el.scrollWidth > el.clientWidth)
+    .map(el => el.closest("section").querySelector("h2").innerText)"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_tokens_histories_and_places_are_whole_without_scrolling_sideways(browser: Browser, small_site, width):
+    narrow.fill(datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
+    context = browser.new_context(viewport={"width": width, "height": 844})
+    page = context.new_page()
+    log_in(page, small_site)
+    cut = {}
+
+    for address in ("/settings", narrow.JOB, f"/gpus/{narrow.GPU_UUID}", "/status"):
+        page.goto(f"{small_site}{address}")
+        cut[address] = page.evaluate(CUT)
+
+    context.close()
+    assert cut == {address: [] for address in cut}
 
 
 @pytest.fixture

@@ -24,10 +24,11 @@ def stolen():
 def test_the_page_shows_what_is_said_otherwise_and_who_said_what(admin):
     page = " ".join(admin.get("/jobs/slurm/della/1").content.decode().replace("\xa0", " ").split())
 
-    assert '<td class="name">evil</td><td>by its scheduler or engine</td><td>user &lt;b&gt;victim&lt;/b&gt;</td>' in page
-    assert "<td>user ann, account nlp, state RUNNING, ended 2026-11-20 11:51:00 UTC</td>" in page
+    assert '<td class="name">evil</td><td data-label="How it knows">by its scheduler or engine</td>' in page
+    assert '<td data-label="What it says">user &lt;b&gt;victim&lt;/b&gt;</td>' in page
+    assert '<td data-label="What it said">user ann, account nlp, state RUNNING, ended 2026-11-20 11:51:00 UTC</td>' in page
     assert '<div class="sub">of slurm/della/1~2</div>' in page
-    assert '<a href="/jobs/slurm/della/1~2">slurm/della/1~2</a></td><td>&lt;b&gt;victim&lt;/b&gt;</td>' in page
+    assert '<a href="/jobs/slurm/della/1~2">slurm/della/1~2</a></td><td data-label="User">&lt;b&gt;victim&lt;/b&gt;</td>' in page
 
 
 @pytest.mark.usefixtures("stolen")
