@@ -98,7 +98,7 @@ def jobs(request: HttpRequest, period: Period, where: Where, paging: Paging) -> 
 def job(request: HttpRequest, key: str, period: Period) -> Answer:
     """One job over its life (of more than 90 days the last 90), or in the period. Its key's slashes are literal: /jobs/slurm/della/4711.
 
-    Nodes that name several owners hold several jobs of one key: this is the one that held GPUs longest; `namesakes` are the others.
+    Nodes that name several owners hold several jobs of one key: this is the first that held GPUs for long; `namesakes` are the others.
     """
     found = job_of_key(_text(key))
     if found is None:

@@ -15,7 +15,7 @@ from fleetwatch.jobs.models import Allocation, GPUProcess, Job, JobChange, JobRe
 from fleetwatch.jobs.records import Facts, Record, Voice
 from fleetwatch.lib import rows
 from fleetwatch.lib.multirange import to_spans
-from fleetwatch.lib.spans import Span, length_ms
+from fleetwatch.lib.spans import Span, length_ms, union
 from fleetwatch.lib.sql import read_statement
 
 HOLDINGS = read_statement(Path(__file__).parent / "sql" / "holdings.sql")
@@ -177,29 +177,29 @@ def held_by_node(job_ids: Iterable[int]) -> dict[int, list[Span]]:
 def job(key: str) -> Job | None:
     """The job of that key, with its team; None when there is none.
 
-    Of several that share the key the one that held GPUs longest; the first of them alone is `key~1`.
+    Of several that share the key the first that held GPUs at least half as long as any of them: who names another owner later,
+    or held it for a moment before it existed, does not stand in its place. `key~1` is the first alone.
     """
     jobs = Job.objects.select_related("team")
     sharing = list(jobs.filter(said_key=key).order_by("pk"))
     if len(sharing) > 1:
         held_ms = _held_ms(sharing)
-        return max(sharing, key=lambda job: held_ms.get(job.pk, 0))
+        longest_ms = max(held_ms.values(), default=0)
+        return next(job for job in sharing if 2 * held_ms.get(job.pk, 0) >= longest_ms)
     return sharing[0] if sharing else jobs.filter(key=key.removesuffix(FIRST)).first()
 
 
 def namesakes(job: Job) -> list[Job]:
-    """The other jobs that share its key, because nodes name other owners, those that held GPUs longest first."""
-    others = list(Job.objects.filter(said_key=job.said_key).exclude(pk=job.pk).select_related("team").order_by("pk"))
-    held_ms = _held_ms(others)
-    return sorted(others, key=lambda other: -held_ms.get(other.pk, 0))
+    """The other jobs that share its key, because nodes name other owners, the first heard first."""
+    return list(Job.objects.filter(said_key=job.said_key).exclude(pk=job.pk).select_related("team").order_by("pk"))
 
 
 def _held_ms(jobs: Iterable[Job]) -> dict[int, int]:
-    """Job id -> the time that it held GPUs."""
-    held_ms: dict[int, int] = defaultdict(int)
+    """Job id -> the time in which it held a GPU, however many."""
+    held: dict[int, list[Span]] = defaultdict(list)
     for job_id, spans in Allocation.objects.filter(job__in=list(jobs)).values_list("job_id", "held"):
-        held_ms[job_id] += length_ms(spans)
-    return held_ms
+        held[job_id].extend(spans)
+    return {job_id: length_ms(union(spans)) for job_id, spans in held.items()}
 
 
 def wait_ms(job: Job) -> int | None:

@@ -97,6 +97,16 @@ def test_a_job_that_was_claimed_before_it_existed_is_whom_its_own_node_names():
     assert owners() == {("victim", "victim-team", "victim-team"): 1, ("ann", "nlp", "nlp"): 30_000}
 
 
+@pytest.mark.parametrize(("count", "user"), [(2, "ann"), (3, "victim"), (12, "victim")])
+def test_the_key_means_the_first_that_held_at_least_half_as_long_as_any(count, user):
+    store(count=1, **holding(job()))
+
+    store(node="evil", count=count, gpus=[gpu("GPU-a"), gpu("GPU-b")], **holding(job(**STOLEN)))
+
+    assert selectors.job("slurm/della/1").user == user
+    assert [selectors.job(f"slurm/della/1~{number}").user for number in (1, 2)] == ["ann", "victim"]
+
+
 def test_no_node_moves_what_others_hold_whatever_it_says_next():
     store(node="evil", **holding(job()))
     for number in range(3):
