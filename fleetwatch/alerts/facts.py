@@ -40,6 +40,8 @@ class Facts:
     job_gpus: int
     threshold_minutes: float
     gpus: tuple[IdleGPU, ...]
+    kind: str = ""
+    pids: tuple[int, ...] = ()  # of its processes on these GPUs
 
     @property
     def since_ms(self) -> int:
@@ -87,7 +89,8 @@ class Facts:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Facts":
         """The facts that `to_json` gave."""
-        return cls(**(dict(data) | {"gpus": tuple(IdleGPU(**gpu) for gpu in data["gpus"])}))
+        parts = {"gpus": tuple(IdleGPU(**gpu) for gpu in data["gpus"]), "pids": tuple(data.get("pids", ()))}
+        return cls(**(dict(data) | parts))
 
 
 def _sum(amounts: list[str | None]) -> Decimal | None:

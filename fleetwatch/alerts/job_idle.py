@@ -14,7 +14,7 @@ from fleetwatch.costs import pricing
 from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.models import GPURate
 from fleetwatch.inventory.models import GPU
-from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.ledger import selectors as ledger
 from fleetwatch.ledger.models import Run
 from fleetwatch.ledger.selectors import RunSpan
@@ -24,6 +24,7 @@ from fleetwatch.lib.sql import read_statement
 _OPEN_QUIET_PARTS = read_statement(Path(__file__).parent / "sql" / "open_quiet_parts.sql")
 
 MINUTE_MS = 60_000
+MAX_PIDS = 8
 STALE_MS = 10 * MINUTE_MS  # agents flush each 30 s and posting follows each minute: beyond this nothing is coming in
 EDGE_MS = 5 * MINUTE_MS  # a GPU's newest window may lie this far behind its node's newest sign of life
 FORGET = timedelta(hours=24)  # what nobody saw for a day is neither opened nor kept open
@@ -62,7 +63,8 @@ def breaches(threshold_minutes: float, now: datetime) -> list[Facts]:
         if job is not None and run.gpu_id in gpus and not _is_over(job, run.end_ms):
             idle[job.pk].append(_idle_gpu(run, gpus[run.gpu_id], rates.get(run.gpu_id, [])))
     held = _held_gpus(idle)
-    return [_facts(jobs[job_id], found, held[job_id], threshold_minutes) for job_id, found in idle.items()]
+    pids = _pids(idle)
+    return [_facts(jobs[job_id], found, held[job_id], pids[job_id], threshold_minutes) for job_id, found in idle.items()]
 
 
 def ended(facts: Facts, now: datetime) -> Ended | None:
@@ -159,7 +161,18 @@ def _held_gpus(idle: Mapping[int, list[IdleGPU]]) -> dict[int, set[int]]:
     return held
 
 
-def _facts(job: Job, gpus: list[IdleGPU], held: set[int], threshold_minutes: float) -> Facts:
+def _pids(idle: Mapping[int, list[IdleGPU]]) -> dict[int, set[int]]:
+    """By job, its processes on these GPUs that were seen shortly before telemetry ends."""
+    pids: dict[int, set[int]] = defaultdict(set)
+    until_ms = {(job_id, gpu.gpu_id): gpu.until_ms for job_id, gpus in idle.items() for gpu in gpus}
+    known = GPUProcess.objects.filter(job__in=list(idle)).values_list("job_id", "gpu_id", "pid", "seen_ms")
+    for job_id, gpu_id, pid, seen_ms in known:
+        if job_id is not None and seen_ms > until_ms.get((job_id, gpu_id), seen_ms) - STALE_MS:
+            pids[job_id].add(pid)
+    return pids
+
+
+def _facts(job: Job, gpus: list[IdleGPU], held: set[int], pids: set[int], threshold_minutes: float) -> Facts:
     return Facts(
         job_key=job.key,
         job_name=job.name,
@@ -170,6 +183,8 @@ def _facts(job: Job, gpus: list[IdleGPU], held: set[int], threshold_minutes: flo
         job_gpus=len(held),
         threshold_minutes=threshold_minutes,
         gpus=tuple(sorted(gpus, key=lambda gpu: (gpu.node, -1 if gpu.index is None else gpu.index, gpu.uuid))),
+        kind=job.kind,
+        pids=tuple(sorted(pids)[:MAX_PIDS]),
     )
 
 

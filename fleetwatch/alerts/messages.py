@@ -7,6 +7,7 @@ from itertools import groupby
 from zoneinfo import ZoneInfo
 
 from fleetwatch.alerts.facts import Facts, IdleGPU
+from fleetwatch.diagnosis import advice
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.notify import wording
 from fleetwatch.notify.message import Message, one_line
@@ -14,8 +15,8 @@ from fleetwatch.notify.message import Message, one_line
 HOURS_PER_MONTH = 730  # 8760 / 12
 NAMED_NODES = 4
 # What may stand in a command that people copy: nothing that a shell reads.
-PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,127}", re.ASCII)
-STOP_COMMANDS = {"slurm": "scancel {}", "docker": "docker stop {}"}
+PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-/]{0,252}", re.ASCII)
+LOST = "What was not saved is lost: variables of a session, results since the last checkpoint."
 
 
 def opened(facts: Facts, *, rule_name: str, note: str, zone: ZoneInfo, now: datetime, url: str) -> Message:
@@ -112,7 +113,22 @@ def _example_note(facts: Facts) -> str:
 
 
 def _fix(facts: Facts) -> str:
-    command = STOP_COMMANDS.get(facts.scheduler)
-    if command is None or not PLAIN_ID.fullmatch(facts.external_id):
-        return "Fix: end the job, or give the GPUs back."
-    return f"Fix: {command.format(facts.external_id)}, or give the GPUs back."
+    """What to do, and what it costs: a job that works on other GPUs is not to be ended, nor a service that rests."""
+    others = facts.job_gpus - len(facts.gpus)
+    if others > 0:
+        which = "its other GPU is" if others == 1 else f"its other {others} GPUs are"
+        return f"Fix: let the job run, {which} not idle. Start one process per GPU, or ask for fewer GPUs next time."
+    if facts.kind == "service":
+        return "Fix: see whether somebody still uses the service; if not, take it down: requests fail from then on."
+    command = _ending(facts)
+    pods = f" {advice.PODS.text}" if command.startswith(advice.DELETE_POD) else ""
+    return f"Fix: {command or 'end the job'}, or give the GPUs back. {LOST}{pods}"
+
+
+def _ending(facts: Facts) -> str:
+    """The command that ends the job; "" where none is known, or a name is not plain."""
+    node = facts.nodes[0] if len(facts.nodes) == 1 else ""
+    place = advice.Place(facts.scheduler, facts.external_id, facts.job_name, node=node, pids=facts.pids)
+    named = facts.job_name if facts.scheduler == "kubernetes" else facts.external_id
+    is_plain = all(PLAIN_ID.fullmatch(name) for name in (named, node or named))
+    return advice.ending(place) if is_plain else ""

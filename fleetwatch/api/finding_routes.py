@@ -249,7 +249,7 @@ def _detail(request: HttpRequest, found: Finding) -> Answer:
     else:
         line = selectors.with_jobs([selectors.line_of(found, wanted.interval, now=now)], before=wanted.interval.end)[0]
         seen, ahead = evidence.evidence_of(found), recurring.projection(found.job, found.cause, now=now)
-        facts = seen.facts if seen else evidence.facts_of(found.job, None, gpus=max(line.gpus, 1), affected_gpus=line.gpus)
+        facts = seen.facts if seen else _without_telemetry(found.job, line)
     told = advice.advise(found.cause, facts)
     known = selectors.precision().get(found.cause)
     return (
@@ -274,6 +274,10 @@ def _detail(request: HttpRequest, found: Finding) -> Answer:
             ],
         }
     )
+
+
+def _without_telemetry(job: Job, line: Line) -> advice.Facts:
+    return evidence.facts_of(job, None, gpus=max(line.gpus, 1), affected_gpus=line.gpus, may_work=line.may_work)
 
 
 def _fix(one: fixes.Realised | None) -> Answer | None:

@@ -44,6 +44,7 @@ class Place:
     pids: tuple[int, ...] = ()  # of the job, there
     is_over: bool = False  # the job ended: nothing is left to end
     is_service: bool = False  # that rests is scaled, not ended
+    may_work: bool = False  # one of its GPUs works, or nobody knows that it does not: nothing is ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +80,30 @@ def advise(code: str, facts: Facts) -> Advice:
     cause = of_kind(code, facts.kind)
     pid = str(facts.place.pids[0]) if facts.place.pids else "PID"
     tell = tuple(Step(step.text, step.code.replace("--pid PID", f"--pid {pid}")) for step in cause.tell)
-    is_over = _is_ended(code, facts.place)
-    todo = (*(() if is_over else _concrete(code, facts)), *_fixes(cause, facts.place))
+    is_over = code in _ENDED_BY_HAND and facts.place.is_over
+    typed = command(code, facts.place)
+    first = (OVER,) if is_over else _spared(code, facts.place)
+    todo = (*first, *(() if is_over else _concrete(code, facts)), *_fixes(cause, facts.place))
     steps = tuple(Step(step.text, _filled(step.code, facts)) for step in todo)
-    return Advice(cause, (OVER, *steps) if is_over else steps, command(code, facts.place), tell)
+    return Advice(cause, (*steps, PODS) if typed.startswith(DELETE_POD) else steps, typed, tell)
 
 
 def first_step(cause: Cause, place: Place) -> Step:
     """What to do first, told by the job's row alone: with the command that ends it, or what fits into a line. Empty: nothing."""
-    text, code = (fixes[0].text, fixes[0].code) if (fixes := _fixes(cause, place)) else ("", "")
-    return Step(text, command(cause.code, place) or ("" if "\n" in code else code))
+    steps = (*_spared(cause.code, place), *_fixes(cause, place), Step(""))
+    code = steps[0].code
+    return Step(steps[0].text, command(cause.code, place) or ("" if "\n" in code else code))
 
 
 def _fixes(cause: Cause, place: Place) -> tuple[Step, ...]:
-    """Of what a person ends the first fix is to end it: of a job that is over the others are left."""
-    return cause.fixes[1:] if _is_ended(cause.code, place) else cause.fixes
+    """Of what a person ends the first fix is to end it: of a job that is over, or may work, the others are left."""
+    is_first_left_out = cause.code in _ENDED_BY_HAND and (place.is_over or place.may_work)
+    return cause.fixes[1:] if is_first_left_out else cause.fixes
 
 
-def _is_ended(code: str, place: Place) -> bool:
-    return code in _ENDED_BY_HAND and place.is_over
+def _spared(code: str, place: Place) -> tuple[Step, ...]:
+    """Of a job that may work, that it is not to be ended."""
+    return (LET_IT_RUN,) if code in _ENDED_BY_HAND and place.may_work and not place.is_over else ()
 
 
 def _filled(typed: str, facts: Facts) -> str:
@@ -114,11 +120,15 @@ def command(code: str, place: Place) -> str:
     if code == "persistence_off" and place.node:
         return f"ssh -- {_word(place.node)} nvidia-smi -pm 1"
     is_resting = code == "idle_held" and place.is_service
-    return _end(place) if code in _ENDED_BY_HAND and not place.is_over and not is_resting else ""
+    is_to_end = code in _ENDED_BY_HAND and not (place.is_over or place.may_work or is_resting)
+    return ending(place) if is_to_end else ""
 
 
 _ENDED_BY_HAND = ("allocated_no_process", "idle_held", "hung")
 OVER = Step("The job has ended, nothing is left to end: what follows is for its next run.")
+LET_IT_RUN = Step("Let the job run: some of its GPUs work, or worked again since.")
+PODS = Step("What made the pod (a Deployment, a StatefulSet, a Job) makes it again: scale or delete that instead.")
+DELETE_POD = "kubectl delete pod"
 _TROUBLE = {"gpu_fault": "GPU fault", "throttled": "GPU slowed by heat or power"}
 
 
@@ -128,12 +138,13 @@ def _drain(place: Place, reason: str) -> str:
     return f"kubectl cordon -- {_word(place.node)}" if place.node and place.scheduler == "kubernetes" else ""
 
 
-def _end(place: Place) -> str:
+def ending(place: Place) -> str:
+    """The command that ends the job; "" where nobody knows one."""
     if place.scheduler == "slurm" and place.job_id:
         return f"scancel {_word(place.job_id)}"
     if place.scheduler == "kubernetes" and "/" in place.name:
         namespace, _, pod = place.name.partition("/")
-        return f"kubectl delete pod -n {_word(namespace)} -- {_word(pod)}"
+        return f"{DELETE_POD} -n {_word(namespace)} -- {_word(pod)}"
     if place.scheduler in ("docker", "podman", "containerd") and place.job_id:
         return f"{place.scheduler if place.scheduler == 'podman' else 'docker'} stop -- {_word(place.job_id)}"
     if place.pids and place.node:

@@ -88,7 +88,7 @@ CATALOGUE: tuple[Cause, ...] = (
         "All the job's GPUs are idle and no process is on them.",
         "utilisation and processes",
         (
-            Step("Release the job."),
+            Step("Release the job: what its script does beside the GPUs is lost with it."),
             Step(
                 "Look whether the script ended or crashed before it reached the GPU, and end the allocation with it.", "set -euo pipefail"
             ),
@@ -104,7 +104,7 @@ CATALOGUE: tuple[Cause, ...] = (
         "All the job's GPUs are idle for longer than its kind may be, while a process or memory holds them.",
         "utilisation; processes tell which one",
         (
-            Step("Stop the job or shut the kernel down."),
+            Step("Stop the job or shut the kernel down: variables, and whatever was not saved, are lost."),
             Step(
                 "Let idle notebooks end by themselves.",
                 "c.MappingKernelManager.cull_idle_timeout = 3600\nc.MappingKernelManager.cull_interval = 300",
@@ -161,7 +161,7 @@ CATALOGUE: tuple[Cause, ...] = (
         "Utilisation at 100 % with power near idle and silent links, on all ranks or all but one, for ten minutes and more.",
         "utilisation samples and power; GPM makes it sure",
         (
-            Step("End it and let it start again from its last checkpoint."),
+            Step("End it and let it start again from its last checkpoint: steps since then are lost."),
             Step(
                 "Let the next hang end itself and leave a trace.",
                 "export TORCH_NCCL_ASYNC_ERROR_HANDLING=1 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_TRACE_BUFFER_SIZE=2000 NCCL_DEBUG=WARN",

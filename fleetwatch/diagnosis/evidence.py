@@ -16,6 +16,7 @@ from fleetwatch.diagnosis.detectors import DETECTORS, straggler
 from fleetwatch.diagnosis.features import LONG, Features, Ints, Lanes
 from fleetwatch.diagnosis.models import CauseEntry, Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES, Detector, Found, Sign
+from fleetwatch.diagnosis.stopped import stopped
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.jobs.outcomes import ENDED
@@ -23,6 +24,7 @@ from fleetwatch.ledger import cell_states
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 
 MAX_PIDS = 8
+FRESH_MS = 600_000  # before its node's newest word: an older process may be another one by now
 SHARED = "Other jobs hold this GPU too; what each of them does on it was not read. The rule looks at what holds for all of them."
 
 
@@ -225,7 +227,7 @@ def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[
     affected = CauseEntry.objects.filter(job=job, cause=entry.cause, start=entry.start).values("gpu_id").distinct().count()
     gpu_ids = np.unique(lanes.gpu_id[lanes.job_id == job.pk])
     return replace(
-        facts_of(job, gpu, gpus=len(gpu_ids), affected_gpus=affected),
+        facts_of(job, gpu, gpus=len(gpu_ids), affected_gpus=affected, may_work=(job.pk, entry.cause) not in stopped([job.pk])),
         gpus_on_node=GPU.objects.filter(pk__in=gpu_ids.tolist(), node=gpu.node_id).count(),
         cores=cores,
         memory_total_bytes=gpu.memory_total_bytes,
@@ -237,18 +239,21 @@ def _facts(job: Job, entry: CauseEntry, gpu: GPU, place: _Place, read: Sequence[
     )
 
 
-def place_of(job: Job) -> advice.Place:
-    """Who holds or held GPUs, as far as the job's row says."""
+def place_of(job: Job, *, may_work: bool) -> advice.Place:
+    """Who holds or held GPUs, as far as the job's row says; `may_work`: not all of its GPUs are known to do nothing."""
     is_over = job.end_ms is not None or job.state == ENDED
-    return advice.Place(job.scheduler, job.external_id, job.name, is_over=is_over, is_service=job.kind == "service")
+    is_service = job.kind == "service"
+    return advice.Place(job.scheduler, job.external_id, job.name, is_over=is_over, is_service=is_service, may_work=may_work)
 
 
-def facts_of(job: Job, gpu: GPU | None, *, gpus: int, affected_gpus: int) -> advice.Facts:
+def facts_of(job: Job, gpu: GPU | None, *, gpus: int, affected_gpus: int, may_work: bool) -> advice.Facts:
     """What is known of a job, and of one of its GPUs, without telemetry."""
+    place = place_of(job, may_work=may_work)
     if gpu is None:
-        return advice.Facts(place_of(job), gpus=gpus, affected_gpus=affected_gpus, kind=job.kind)
-    pids = GPUProcess.objects.filter(job=job, gpu__node=gpu.node_id).order_by("pid").values_list("pid", flat=True).distinct()[:MAX_PIDS]
-    place = replace(place_of(job), node=gpu.node.name, pids=tuple(pids))
+        return advice.Facts(place, gpus=gpus, affected_gpus=affected_gpus, kind=job.kind)
+    here = GPUProcess.objects.filter(job=job, gpu__node=gpu.node_id, seen_ms__gte=F("gpu__node__last_ms") - FRESH_MS)
+    pids = here.order_by("pid").values_list("pid", flat=True).distinct()[:MAX_PIDS]
+    place = replace(place, node=gpu.node.name, pids=tuple(pids))
     return advice.Facts(place, gpus=gpus, affected_gpus=affected_gpus, kind=job.kind)
 
 

@@ -25,6 +25,7 @@ from fleetwatch.diagnosis.caused import WASTE, Caused, Saving, nothing, rest, to
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.listed import Findings, Line, in_order, status
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
+from fleetwatch.diagnosis.stopped import stopped
 from fleetwatch.diagnosis.store import UNFIT
 from fleetwatch.diagnosis.subjects import OF_NODES
 from fleetwatch.diagnosis.verdicts import NUMBER, UNDETERMINED
@@ -124,10 +125,12 @@ def with_jobs(lines: Iterable[Line], *, before: datetime) -> list[Line]:
     with_outcomes(into_teams(jobs.values(), before=before))
     people = User.objects.in_bulk({line.finding.assignee_id for line in told if line.finding.assignee_id})
     gpus = _gpus(told)
+    idle = stopped(jobs.keys())
     for line in told:
         line.finding.job = jobs[line.finding.job_id]
         line.finding.assignee = people.get(line.finding.assignee_id)
-    return [replace(line, gpus=gpus[line.finding.its_job.pk, line.finding.cause]) for line in told]
+    keys = [(line.finding.its_job.pk, line.finding.cause) for line in told]
+    return [replace(line, gpus=gpus[key], may_work=key not in idle) for line, key in zip(told, keys, strict=True)]
 
 
 def _gpus(lines: Collection[Line]) -> Counter[tuple[int, str]]:

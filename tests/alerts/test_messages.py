@@ -50,7 +50,7 @@ def test_an_opened_incident_says_who_where_since_when_and_what_it_costs():
         ("Burning", "$6.50/h, ≈ $4,745/month if left"),
         ("Rule", "Job idle: idle ≥ 30 min"),
     )
-    assert message.text == "Fix: scancel 48213, or give the GPUs back."
+    assert message.text.startswith("Fix: let the job run, its other 6 GPUs are not idle.")
     assert message.severity == "warning"
 
 
@@ -94,7 +94,52 @@ def test_example_prices_and_missing_data_are_said():
 
 @pytest.mark.parametrize("external_id", ["1; rm -rf /", "$(reboot)", "-f", "1\n2", "", "٣"])
 def test_a_hostile_job_id_never_becomes_a_command(external_id):
-    assert opened(facts(external_id=external_id)).text == "Fix: end the job, or give the GPUs back."
+    assert opened(facts(external_id=external_id, job_gpus=2)).text == f"Fix: end the job, or give the GPUs back. {messages.LOST}"
+
+
+@pytest.mark.parametrize(
+    ("idle", "held", "words"),
+    [
+        ((3,), 2, "Fix: let the job run, its other GPU is not idle. Start one process per GPU, or ask for fewer GPUs next time."),
+        ((3, 4), 8, "Fix: let the job run, its other 6 GPUs are not idle. Start one process per GPU, or ask for fewer GPUs next time."),
+        ((3, 4), 2, f"Fix: scancel 48213, or give the GPUs back. {messages.LOST}"),
+        ((3,), 1, f"Fix: scancel 48213, or give the GPUs back. {messages.LOST}"),
+    ],
+)
+def test_a_job_is_to_be_ended_only_when_all_its_gpus_are_idle(idle, held, words):
+    assert opened(facts(job_gpus=held, gpus=tuple(map(an_idle_gpu, idle)))).text == words
+
+
+@pytest.mark.parametrize(
+    ("job", "command"),
+    [
+        ({"scheduler": "kubernetes", "external_id": "0af3-77", "job_name": "nlp/train-0"}, "kubectl delete pod -n nlp -- train-0"),
+        ({"scheduler": "docker", "external_id": "0af3"}, "docker stop -- 0af3"),
+        ({"scheduler": "podman", "external_id": "0af3"}, "podman stop -- 0af3"),
+        ({"scheduler": "process", "external_id": "b-17-3", "pids": (17, 18)}, "ssh -- node-014 kill 17 18"),
+        ({"scheduler": "process", "external_id": "b-17-3"}, "end the job"),  # nobody knows its processes
+        ({"scheduler": "kubernetes", "external_id": "0af3", "job_name": "nlp/$(id)"}, "end the job"),
+        ({"scheduler": "process", "external_id": "$(id)", "pids": (17,)}, "end the job"),
+    ],
+)
+def test_each_scheduler_has_its_own_command_and_what_is_lost_is_said(job, command):
+    text = opened(facts(job_gpus=2, **job)).text
+
+    assert text.startswith(f"Fix: {command}, or give the GPUs back. What was not saved is lost")
+    assert ("scale or delete that instead" in text) == command.startswith("kubectl")
+
+
+def test_a_service_that_rests_is_not_to_be_ended():
+    assert opened(facts(job_gpus=2, kind="service")).text == (
+        "Fix: see whether somebody still uses the service; if not, take it down: requests fail from then on."
+    )
+
+
+def test_facts_of_an_older_incident_are_read():
+    known = facts().to_json()
+    del known["kind"], known["pids"]
+
+    assert Facts.from_json(known) == facts()
 
 
 def test_mig_instances_and_gpus_without_an_index_are_named():

@@ -31,7 +31,7 @@ def test_the_inbox_shows_what_could_be_saved_and_the_command(admin, found):
     assert "$1.20–2.40" in page
     assert "of $2.40 wasted" in page.replace('<span title="$2.400000">', "").replace("</span>", "")
     assert "Idle, still held" in page
-    assert "Stop the job or shut the kernel down." in page
+    assert "Stop the job or shut the kernel down: variables, and whatever was not saved, are lost." in page
     assert "<script>alert" not in page
     # one quoted word of the shell
     assert "scancel &#x27;&lt;script&gt;alert(1)&lt;/script&gt;; rm -rf /&#x27;" in page
@@ -53,6 +53,30 @@ def test_a_job_that_ended_is_not_to_be_ended(admin, found):
     for page in ("/findings", f"/findings/{found.pk}"):
         assert "scancel" not in admin.get(page).content.decode()
     assert "The job has ended" in admin.get(f"/findings/{found.pk}").content.decode()
+
+
+@pytest.mark.parametrize("is_other_at_work", [True, False])
+def test_a_job_is_to_be_ended_only_where_no_gpu_of_it_works(admin, found, is_other_at_work):
+    of = found.its_job
+    cause("healthy" if is_other_at_work else "idle_held", of=of, on=gpu(1), start=NOW - timedelta(hours=2), high=0, low=0)
+
+    for page in ("/findings", f"/findings/{found.pk}"):
+        assert ("scancel" in admin.get(page).content.decode()) != is_other_at_work
+        assert ("Let the job run" in admin.get(page).content.decode()) == is_other_at_work
+
+
+def test_a_job_that_worked_again_is_not_to_be_ended(admin, found):
+    cause("healthy", of=found.its_job, start=NOW - timedelta(hours=1), high=0, low=0)
+
+    for page in ("/findings", f"/findings/{found.pk}"):
+        assert "scancel" not in admin.get(page).content.decode()
+
+
+def test_who_only_thinks_is_not_to_be_ended(admin, found):
+    found.its_job.causes.update(confidence=1)
+
+    for page in ("/findings", f"/findings/{found.pk}"):
+        assert "scancel" not in admin.get(page).content.decode()
 
 
 def test_a_findings_page_is_there_without_telemetry(admin, found):

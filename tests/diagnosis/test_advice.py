@@ -140,6 +140,32 @@ def test_of_a_job_that_ended_nothing_is_left_to_end():
     assert running[0].text.startswith("End it")
 
 
+@pytest.mark.parametrize("cause", ["hung", "idle_held", "allocated_no_process"])
+def test_a_job_that_may_work_is_not_to_be_ended(cause):
+    place = Place("slurm", "4711", may_work=True)
+
+    told = advice.advise(cause, Facts(place, gpus=8, affected_gpus=1))
+
+    assert told.command == ""
+    assert told.steps[0] == advice.LET_IT_RUN
+    assert BY_CODE[cause].fixes[0] not in told.steps
+    assert advice.first_step(BY_CODE[cause], place) == advice.LET_IT_RUN
+
+
+@pytest.mark.parametrize("cause", ["hung", "idle_held", "allocated_no_process"])
+def test_where_a_job_is_to_be_ended_it_is_said_what_is_lost(cause):
+    [first, *_] = advice.advise(cause, Facts(Place("slurm", "4711"))).steps
+
+    assert "lost" in first.text
+
+
+def test_a_pod_that_is_made_again_is_told_of():
+    pod = Place("kubernetes", "uid", "nlp/train-0")
+
+    assert advice.advise("hung", Facts(pod)).steps[-1] == advice.PODS
+    assert advice.PODS not in advice.advise("hung", Facts(Place("slurm", "4711"))).steps
+
+
 def test_the_slow_rank_is_named_and_its_node_left_out():
     told = advice.advise("straggler", Facts(Place("slurm", "7", node="gpu-02"), gpus=16, indexes=(5,)))
 
@@ -149,7 +175,7 @@ def test_the_slow_rank_is_named_and_its_node_left_out():
 @pytest.mark.parametrize(
     ("cause", "place", "step"),
     [
-        ("hung", Place("slurm", "7"), ("End it and let it start again from its last checkpoint.", "scancel 7")),
+        ("hung", Place("slurm", "7"), ("End it and let it start again from its last checkpoint: steps since then are lost.", "scancel 7")),
         ("bursty_service", Place("slurm", "7"), ("Put several models or replicas on one GPU: MPS, time-slicing or MIG.", "")),
         ("no_tensor_cores", Place(), ("Compute in BF16.", "")),  # its code takes two lines
         ("undetermined", Place(), ("", "")),

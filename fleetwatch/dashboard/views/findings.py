@@ -116,7 +116,8 @@ def findings(request: HttpRequest) -> HttpResponse:
 def _row(line: Line) -> Row:
     job = line.job
     cause = of_kind(line.finding.cause, job.kind)
-    return Row(line, cause, CONFIDENCES[line.caused.confidence], advice.first_step(cause, evidence.place_of(job)))
+    place = evidence.place_of(job, may_work=line.may_work)
+    return Row(line, cause, CONFIDENCES[line.caused.confidence], advice.first_step(cause, place))
 
 
 @require_GET
@@ -168,7 +169,8 @@ def _finding_page(request: HttpRequest, found: Finding, *, action: str = "", err
     period = read_period(request, whole=held_interval(job))
     line = selectors.with_jobs([selectors.line_of(found, period.interval, now=period.now)], before=period.interval.end)[0]
     seen = evidence.evidence_of(found)
-    facts = seen.facts if seen else evidence.facts_of(job, None, gpus=max(line.gpus, 1), affected_gpus=line.gpus)
+    gpus = {"gpus": max(line.gpus, 1), "affected_gpus": line.gpus}
+    facts = seen.facts if seen else evidence.facts_of(job, None, **gpus, may_work=line.may_work)
     context: dict[str, Any] = {
         "finding": found,
         "finding_id": str(found.pk),

@@ -1,0 +1,40 @@
+"""Reads which jobs may be ended: those that do nothing on any GPU, as far as they were judged last."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from functools import reduce
+from operator import or_
+
+from django.db.models import Max, Q
+
+from fleetwatch.diagnosis.models import CauseEntry
+from fleetwatch.diagnosis.rules import MEDIUM
+from fleetwatch.lib.intervals import floor_hour
+
+LOOKS_BACK = timedelta(hours=1)  # nodes of one job are not judged at the same moment
+
+_Last = tuple[datetime, int, str, int]  # clock hour, number of the last cell from 1 on, cause, confidence
+
+
+def stopped(job_ids: Collection[int]) -> set[tuple[int, str]]:
+    """(job, cause) of each of these jobs whose last cell has that cause on every GPU, with medium confidence at least."""
+    own = CauseEntry.objects.filter(job__in=job_ids).order_by()
+    newest = dict(own.values_list("job_id").annotate(Max("start")))
+    if not newest:
+        return set()
+    recent = reduce(or_, (Q(job=job_id, start__gt=start - LOOKS_BACK) for job_id, start in newest.items()))
+    last: dict[int, dict[int, _Last]] = defaultdict(dict)
+    for job_id, gpu_id, start, cells, cause, confidence in own.filter(recent).values_list(
+        "job_id", "gpu_id", "start", "cells", "cause", "confidence"
+    ):
+        entry = (floor_hour(start), cells.bit_length(), cause, confidence)
+        last[job_id][gpu_id] = max(entry, last[job_id].get(gpu_id, entry))
+    return {(job_id, cause) for job_id, gpus in last.items() for cause in _shared(list(gpus.values()))}
+
+
+def _shared(last: list[_Last]) -> set[str]:
+    """The one cause of all GPUs, where it is sure enough."""
+    causes = {cause for _, _, cause, _ in last}
+    is_sure = all(confidence >= MEDIUM for _, _, _, confidence in last)
+    return causes if len(causes) == 1 and is_sure else set()
