@@ -6,9 +6,13 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from django.db import connection
+from django.db.models import F, Value
+from django.db.models.functions import Coalesce
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import Node
+from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.store import MAX_SLUG
 from fleetwatch.ledger import adjustments, cuts, observed, plan, reading, store
 from fleetwatch.ledger import retention as ledger_retention
 from fleetwatch.ledger.facts import Capacity, Judgement, spans_by_gpu
@@ -40,7 +44,7 @@ class Imbalance:
 def unbalanced(start: datetime, end: datetime, *, now: datetime | None = None) -> list[Imbalance]:
     """What does not balance in the clock hours of [start, end), by node and hour: unbalanced_of() of every node."""
     of_nodes = [fault for node in nodes() for fault in unbalanced_of(node, start, end, now=now)]
-    return [*of_nodes, *spent_twice(start, end)]
+    return [*of_nodes, *spent_twice(start, end), *of_another_team(start)]
 
 
 def nodes() -> list[Node]:
@@ -198,6 +202,16 @@ def spent_twice(start: datetime, end: datetime) -> Iterator[Imbalance]:
     """GPUs that are billed on two nodes at once."""
     for uuid, cut, gpu_ms in observed.spent_twice(floor_hour(start), ceil_hour(end)):
         yield Imbalance("one node at a time", "any", cut, f"GPU {uuid}: {gpu_ms} ms on all nodes together")
+
+
+def of_another_team(start: datetime) -> Iterator[Imbalance]:
+    """Jobs whose team is not the one that their account names, whenever they ran; the hour is where the check begins."""
+    jobs = Job.objects.annotate(slug=Coalesce("team__slug", Value(""))).exclude(slug=F("account")).order_by("key")
+    for key, account, slug in jobs.values_list("key", "account", "slug").iterator():
+        named = account.strip()[:MAX_SLUG]
+        if slug != named:
+            detail = f"job {key}: team {slug!r}, its account names {named!r}"
+            yield Imbalance("a job's team is its account's", "any", start, detail)
 
 
 def _judged_otherwise(node: Node, low: int, high: int, waiting: set[int], *, now: datetime) -> Iterator[Imbalance]:

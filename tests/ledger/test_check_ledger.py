@@ -7,7 +7,9 @@ import pytest
 from django.core.management import call_command
 from django.db.models import F, Sum
 
+from fleetwatch.accounts.models import Team
 from fleetwatch.inventory.models import Node
+from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.check import unbalanced
 from fleetwatch.ledger.models import Entry, Run
 from fleetwatch.telemetry.services import touch_hours
@@ -49,6 +51,20 @@ def test_one_millisecond_too_many_is_found(posted):
     Entry.objects.filter(state="useful", efficiency_source="none").update(gpu_ms=F("gpu_ms") + 1)
 
     assert rules() == {"states sum to capacity", "runs hold the entries", "entries are what telemetry says"}
+
+
+@pytest.mark.parametrize(
+    ("account", "team", "balances"),
+    [("nlp", "nlp", True), (" nlp ", "nlp", True), ("", "", True), ("nlp", "", False), ("", "nlp", False), ("nlp", "vision", False)],
+)
+def test_a_jobs_team_is_the_one_that_its_account_names(posted, account, team, balances):
+    row = Team.objects.create(slug=team, name=team) if team else None
+    Job.objects.update(account=account, team=row)
+
+    status, out, _ = command()
+
+    assert (rules() == set(), status == 0) == (balances, balances)
+    assert (f"job slurm/della/7: team {team!r}, its account names {account!r}" in out) == (not balances)
 
 
 def test_a_missing_hour_is_found(posted):

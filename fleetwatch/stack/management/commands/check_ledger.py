@@ -67,6 +67,7 @@ class Command(HubCommand):
             if done % NODES_PER_LINE == 0:
                 self.stderr.write(f"checked nodes={done}/{len(nodes)}")
         yield from map(str, check.spent_twice(low, high))
+        yield from map(str, check.of_another_team(low))
         for name, day, off_ms in day_sums.wrong_sums(Interval(low, high)):
             yield str(check.Imbalance("sums of days are those of entries", name, day, f"{off_ms} ms in other states or jobs"))
         yield from diagnosis.faults(Interval(low, high))
