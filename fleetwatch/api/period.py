@@ -13,7 +13,6 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs.selectors import covered
 from fleetwatch.diagnosis.listed import Findings
 from fleetwatch.lib import timeframes
 from fleetwatch.lib.intervals import Interval, from_ms
@@ -42,9 +41,9 @@ class Asked:
     offset: int
 
     def echo(self) -> dict[str, datetime]:
-        """The period as asked for, and the hours that figures cover."""
-        whole = covered(self.interval)
-        return {"from": self.interval.start, "to": self.interval.end, "covered_from": whole.start, "covered_to": whole.end}
+        """The period as asked for, and what of it figures cover: nothing is known of what comes."""
+        start, end = self.interval.start, self.interval.end
+        return {"from": start, "to": end, "covered_from": start, "covered_to": max(start, min(end, timezone.now()))}
 
     def page(self, rows: Sequence[Any] | QuerySet[Any] | Findings, limit: int) -> tuple[list[Any], str | None]:
         """The rows of this page, and the next page's cursor (None: this is the last)."""

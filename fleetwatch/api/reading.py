@@ -23,9 +23,9 @@ from fleetwatch.lib.timeframes import TimeframeError
 
 DESCRIPTION = """What a GPU fleet did, what it cost and what of it was wasted. `from` and `to` take ISO 8601 (UTC where no zone
 is named), `now-7d` or milliseconds since the epoch; without them it is the last 24 hours, of findings 7 days, of one job its life.
-Figures cover whole hours of the ledger: `covered_from` and `covered_to` say which. Units are in the names. Money is a JSON number in
-dollars, rounded to the micro-dollar; rows of one breakdown sum to their total. `null` means "not known", never zero. `coverage` is
-observed ÷ capacity. A parameter that an operation does not name is refused. Each error is `{"error", "field"}`, one of another
+Figures are of exactly that time, as far as it is over: `covered_from` and `covered_to` say so. Units are in the names. Money is a JSON
+number in dollars, rounded to the micro-dollar; rows of one breakdown sum to their total. `null` means "not known", never zero. `coverage`
+is observed ÷ capacity. A parameter that an operation does not name is refused. Each error is `{"error", "field"}`, one of another
 method (405) too."""
 
 api = DescribedAPI(title="FleetWatch", version="1", description=DESCRIPTION, docs_url=None, openapi_url=None, auth=[Token(), django_auth])

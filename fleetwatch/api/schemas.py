@@ -94,7 +94,7 @@ _Echo: Any = create_model("_Echo", __base__=Schema, **_PERIOD)
 
 
 class Period(_Echo):  # type: ignore[misc]
-    """As asked for, and the whole hours that the figures cover."""
+    """As asked for, and what of it the figures cover: all up to now."""
 
 
 _PERIOD_QUERY: dict[str, Any] = {

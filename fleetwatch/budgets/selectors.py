@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.budgets import budgets, clock, history, month_end, outlooks
+from fleetwatch.budgets import budgets, clock, month_end, outlooks
 from fleetwatch.budgets.budgets import WHOLE_FLEET, Limit
 from fleetwatch.budgets.models import Outlook, SpendDay
 from fleetwatch.budgets.month_end import MonthEnd
@@ -23,7 +23,7 @@ Spent = tuple[Decimal, int]  # dollars, and milliseconds without a rate
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """The running month: `so_far` is what is known of it (None = nothing yet), `rest` what is not (None = nothing left)."""
+    """The running month: `so_far` is what of it is over (None = nothing yet), `rest` what is to come (None = nothing left)."""
 
     first: date
     whole: Interval
@@ -78,7 +78,7 @@ class Past:
 def running_month(now: datetime) -> Month:
     first = clock.month_of(now, zone())
     whole = clock.month(first, zone())
-    until = max(whole.start, history.known_until(now))
+    until = max(whole.start, now)
     so_far = Interval(whole.start, until) if until > whole.start else None
     return Month(first, whole, so_far, Interval(until, whole.end) if until < whole.end else None)
 

@@ -31,8 +31,13 @@ def steps(interval: Interval, step: str, zone: ZoneInfo) -> list[datetime]:
     starts = []
     while start < interval.end:
         starts.append(start)
-        start = start + timedelta(hours=1) if step == "hour" else midnight(start, zone, days=1)
+        start = following(start, step, zone)
     return starts
+
+
+def following(start: datetime, step: str, zone: ZoneInfo) -> datetime:
+    """Where the hour or the zone's day ends that begins then."""
+    return start + timedelta(hours=1) if step == "hour" else midnight(start, zone, days=1)
 
 
 def days(interval: Interval, zone: ZoneInfo) -> list[Interval]:

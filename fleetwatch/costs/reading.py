@@ -3,6 +3,7 @@
 Sums of days are read where they are as new as their entries, entries elsewhere; one reading is of one moment.
 """
 
+from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from functools import reduce
 from operator import and_
@@ -13,12 +14,12 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import cuts
+from fleetwatch.costs import cuts, edges
 from fleetwatch.costs.cells import Cell
 from fleetwatch.costs.columns import Columns, Keys, Price
 from fleetwatch.costs.laid import Eras, Laid, eras, lay
 from fleetwatch.costs.scopes import Limits, limits_of
-from fleetwatch.costs.spans import KINDS, Bools, Ints, Spans, numbered, spans
+from fleetwatch.costs.spans import KINDS, Bools, Ints, Spans, joined, numbered, spans
 from fleetwatch.costs.totals import EVERYTHING, Scope
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
@@ -36,7 +37,7 @@ def read(
     step: str | None = None,
     with_sums: bool = True,
 ) -> Columns:
-    """GPU time of cuts.outward(interval), by team, project, cost_centre, user, job, node, gpu, gpu_model and, where one is named, by step.
+    """GPU time of the interval, to the millisecond, by these groups of selectors.GROUPS and, where one is named, by step.
 
     Steps (hour, day) are numbered from 0 on. Without sums entries alone are read.
     """
@@ -48,7 +49,8 @@ def read(
     with one_view():
         period = eras(whole, asked)
         wanted = _wanted(period, limits, organisation_zone) | {"steps": steps, "use_sums": with_sums and step != "hour"}
-        told = spans(fetched(_SPANS, wanted | {"node_ids": _node_ids(wanted, limits["node_id"])}))
+        node_ids = _node_ids(wanted, limits["node_id"])
+        told = _spans(interval, wanted | {"node_ids": node_ids}, organisation_zone)
         laid = lay(told.era, told.gpu, told.job, eras=period, asked=asked)
     common, row = _common(told, laid.prices, laid.price)
     keys = {name: Keys(*numbered(told.node)) if name == "node" else laid.keys(name) for name in by}
@@ -57,6 +59,22 @@ def read(
     columns = Columns(common, row, keys, told.gpu_ms, told.energy_j, told.energy_ms)
     chosen = _chosen(told, laid, limits)
     return columns.where(reduce(and_, chosen)) if chosen else columns
+
+
+def _spans(interval: Interval, wanted: dict[str, Any], organisation_zone: ZoneInfo) -> Spans:
+    """The spans of the interval's whole cuts, and of the parts that it takes of those at its ends."""
+    inner, ends = edges.split(interval, organisation_zone)
+    whole = spans([] if inner is None else fetched(_SPANS, wanted | {"start": inner.start, "end": inner.end}))
+    if not ends:
+        return whole
+    parts = edges.parts(ends, wanted["node_ids"])
+    cut = [edge.cut.start for edge in ends]
+    step = np.array([bisect_right(wanted["steps"], start) - 1 for start in cut], dtype=np.int64)
+    era = np.array([bisect_right(wanted["eras"], start) for start in cut], dtype=np.int64)
+    at_ends = Spans(
+        parts.node, step[parts.edge], era[parts.edge], parts.gpu, parts.job, parts.kind, parts.part_ms, parts.energy_j, parts.energy_ms
+    )
+    return joined(whole, at_ends.where(parts.part_ms > 0))
 
 
 def _wanted(period: Eras, limits: Limits, organisation_zone: ZoneInfo) -> dict[str, Any]:

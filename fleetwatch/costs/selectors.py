@@ -1,7 +1,7 @@
 """Reads of costs: the ledger in GPU time and dollars, by whatever it is grouped.
 
-Figures are sums of ledger entries, which are cut at UTC hours and at the organisation's
-midnight: an interval is widened outwards to such cuts, and covered() says to which.
+Figures are of exactly the interval: sums of ledger entries, which are cut at UTC hours and at the
+organisation's midnight, and of a cut at the interval's end the part that lies in it (edges.py).
 """
 
 from collections import defaultdict
@@ -66,7 +66,6 @@ __all__ = [
     "Wasters",
     "breakdown",
     "capacity_at_most",
-    "covered",
     "dollars_over_time",
     "held_by_owner",
     "look",
@@ -96,17 +95,16 @@ Line = tuple[str, str]  # key and label of a group
 
 
 def totals(interval: Interval, *, scope: Scope = EVERYTHING) -> Totals:
-    """GPU time and dollars of covered(interval)."""
+    """GPU time and dollars of the interval."""
     return summed(columns.everything(read(interval, scope=scope)))
 
 
 def capacity_at_most(interval: Interval) -> int:
     """GPU-milliseconds: totals() of the interval have no more. Every GPU has each moment since the ledger began once."""
     first = Entry.objects.aggregate(first=Min("start"))["first"]
-    known = covered(interval)
-    if first is None or first >= known.end:
+    if first is None or first >= interval.end:
         return 0
-    return (known.end_ms - max(known.start_ms, to_ms(first))) * GPU.objects.filter(parent=None).count()
+    return (interval.end_ms - max(interval.start_ms, to_ms(first))) * GPU.objects.filter(parent=None).count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +177,7 @@ class Look:
 
 
 def look(interval: Interval, *groups: str, scope: Scope = EVERYTHING) -> Look:
-    """GPU time and dollars of covered(interval) by all of these groups. Raises ValueError for one that is none."""
+    """GPU time and dollars of the interval by all of these groups. Raises ValueError for one that is none."""
     for group_by in groups:
         if group_by not in GROUPS:
             raise ValueError(f"can't group by {group_by!r}; there is {', '.join(GROUPS)}")
@@ -278,7 +276,9 @@ def _amount(cells: Sequence[Cell]) -> tuple[int, Decimal] | None:
 
 
 def dollars_over_time(interval: Interval, step: str, *, scope: Scope = EVERYTHING) -> list[Bucket]:
-    """Every step of covered(interval) in order: UTC clock hours, or days of the organisation's zone (23 to 25 h).
+    """Every step that the interval touches, in order: UTC clock hours, or days of the organisation's zone (23 to 25 h).
+
+    Of the first and the last one what lies in the interval.
 
     Raises ValueError for another step.
     """
@@ -312,11 +312,6 @@ def _starts(interval: Interval, step: str) -> list[datetime]:
 
 def _buckets(parts: dict[int, list[Cell]], starts: Sequence[datetime]) -> list[Bucket]:
     return [Bucket(start, summed(parts.get(place, ()))) for place, start in enumerate(starts)]
-
-
-def covered(interval: Interval) -> Interval:
-    """The smallest interval around this one whose ends are cuts of the ledger: what the figures really cover."""
-    return cuts.outward(interval, zone())
 
 
 def spending_now(now: datetime) -> SpendingNow:

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from fleetwatch.costs.changing import check_moment, write
 from fleetwatch.costs.energy import Drawn, Energy, Site, energy_of, example_site
 from fleetwatch.costs.models import NodePlace, Region
-from fleetwatch.costs.selectors import covered, totals_by
+from fleetwatch.costs.selectors import totals_by
 from fleetwatch.costs.services import LONGEST_NAME
 from fleetwatch.costs.subjects import RateError
 from fleetwatch.costs.totals import EVERYTHING, Group, Scope, Totals
@@ -24,14 +24,13 @@ MAX_G_PER_KWH, MAX_USD_PER_KWH, MAX_PUE = Decimal(3000), Decimal(100), Decimal(5
 
 
 def energy(interval: Interval, *, scope: Scope = EVERYTHING, by_node: Sequence[Group] | None = None) -> Energy:
-    """What the scope drew in covered(interval), each hour at the region that its node was in then and what held there then.
+    """What the scope drew in the interval, each hour at the region that its node was in then and what held there then.
 
     `by_node` is totals_by(node) of both, where it is known already: read again only where something else came to hold meanwhile.
     """
-    whole = covered(interval)
-    stays, every = _stays(whole, NodePlace.objects.all()), _by_name(Region.objects.order_by("valid_from"))
+    stays, every = _stays(interval, NodePlace.objects.all()), _by_name(Region.objects.order_by("valid_from"))
     parts = []
-    pieces = _pieces(whole, stays, every)
+    pieces = _pieces(interval, stays, every)
     for piece in pieces:
         for group in by_node if by_node is not None and len(pieces) == 1 else totals_by(piece, "node", scope=scope):
             site, found = _site_at(_region_at(stays[group.key], piece.start), piece.start, every), group.totals
@@ -41,13 +40,12 @@ def energy(interval: Interval, *, scope: Scope = EVERYTHING, by_node: Sequence[G
 
 def energy_of_node(node: Node, interval: Interval, found: Totals) -> Energy:
     """energy() of one node whose totals are known already: read again only where something else came to hold meanwhile."""
-    whole = covered(interval)
-    stays = _stays(whole, NodePlace.objects.filter(node=node))
+    stays = _stays(interval, NodePlace.objects.filter(node=node))
     names = {region for _, region in stays[node.name]} or {""}
     every = _by_name(Region.objects.filter(name__in=names).order_by("valid_from"))
-    if len(_pieces(whole, stays, every)) > 1:
+    if len(_pieces(interval, stays, every)) > 1:
         return energy(interval, scope=Scope(node=node.name))
-    site = _site_at(_region_at(stays[node.name], whole.start), whole.start, every)
+    site = _site_at(_region_at(stays[node.name], interval.start), interval.start, every)
     return energy_of([Drawn(site, found.energy_j, found.energy_ms, found.capacity_ms)])
 
 

@@ -52,6 +52,12 @@ def spans(rows: Sequence[tuple[int, int, int, bytes]]) -> Spans:
     return Spans(node, step, era, gpu, job, kind, gpu_ms, packed["energy_j"].astype(np.float64), energy_ms)
 
 
+def joined(first: Spans, second: Spans) -> Spans:
+    """The spans of both."""
+    columns = {column.name: np.concatenate([getattr(first, column.name), getattr(second, column.name)]) for column in fields(Spans)}
+    return Spans(**columns)
+
+
 def ids(packed: bytes) -> Ints:
     """Ids that Postgres packed by int8send."""
     return np.frombuffer(packed, dtype=">i8").astype(np.int64)

@@ -9,11 +9,11 @@ from typing import Any
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.budgets import selectors as budgets
-from fleetwatch.costs import pricing
+from fleetwatch.costs import cuts, pricing
 from fleetwatch.costs import selectors as costs
-from fleetwatch.costs.selectors import Scope
+from fleetwatch.costs.selectors import Bucket, Scope
 from fleetwatch.dashboard import figures, maps, words
-from fleetwatch.dashboard.figures import Burn, Figure, Line
+from fleetwatch.dashboard.figures import Bar, Burn, Figure, Line
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS
 from fleetwatch.dashboard.period import Period
 from fleetwatch.diagnosis import evidence, marks, places
@@ -21,7 +21,7 @@ from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
-from fleetwatch.lib.intervals import HOUR_MS, from_ms
+from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.telemetry import selectors as telemetry
 
 SPENT_BY = (*SUBJECTS, "gpu", "job")
@@ -32,6 +32,8 @@ PARAMETERS = {
     "fleet": ("metric", *PERIOD),
     "finding": ("finding", *PERIOD),
 }
+
+LAG_MS = 180_000  # the ledger is behind by less, while agents send
 
 Params = Mapping[str, str]
 Cell = str | float | None
@@ -66,17 +68,42 @@ def build(name: str, params: Params, period: Period) -> Chart:
 
 
 def _spend(params: Params, period: Period) -> Chart:
-    scope = _scope(params)
-    buckets = costs.dollars_over_time(period.interval, period.timeframe.step, scope=scope)
-    starts = [bucket.start.astimezone(period.zone) for bucket in buckets]
-    dollars = {state: [round(float(bucket.totals.cost_by_state[state]), 6) for bucket in buckets] for state in words.NAMES}
-    rows: list[list[Cell]] = [[_text(start), *(dollars[state][index] for state in words.NAMES)] for index, start in enumerate(starts)]
-    columns = [f"Start ({period.zone})", *(f"{state.label} $" for state in words.STATES)]
-    # an hour that is not over yet would look like a fall in spending
-    whole = len(starts) - 1 if len(starts) > 2 and buckets[-1].start + timedelta(hours=1) > period.now else len(starts)
-    drawn = {state: values[:whole] for state, values in dollars.items()} if period.timeframe.step == "hour" else dollars
-    figure = figures.dollars_by_state(starts[: len(drawn["useful"])], drawn, step=period.timeframe.step)
-    return Chart(f"Dollars per {period.timeframe.step} by state", figure, columns, rows)
+    step = period.timeframe.step
+    buckets = costs.dollars_over_time(period.interval, step, scope=_scope(params))
+    drawn = spent_bars(buckets, step, period)
+    bars = [bar for _, bar in drawn]
+    dollars = {state: [round(float(bucket.totals.cost_by_state[state]), 6) for bucket, _ in drawn] for state in words.NAMES}
+    rows: list[list[Cell]] = [
+        [_text(bar.start), _text(bar.end), *(dollars[state][index] for state in words.NAMES)] for index, bar in enumerate(bars)
+    ]
+    columns = [f"Start ({period.zone})", f"End ({period.zone})", *(f"{state.label} $" for state in words.STATES)]
+    return Chart(f"Dollars per {step} by state", figures.dollars_by_state(bars, dollars, step=step), columns, rows)
+
+
+def spent_bars(buckets: Sequence[Bucket], step: str, period: Period) -> list[tuple[Bucket, Bar]]:
+    """The buckets of the period that have begun, each with where it is drawn: as far as it lies in the period and is over."""
+    starts = [bucket.start for bucket in buckets]
+    over = min(period.interval.end, period.now)
+    found: list[tuple[Bucket, Bar]] = []
+    for bucket, following in zip(buckets, [*starts[1:], cuts.following(starts[-1], step, period.zone)], strict=True):
+        start, end = max(bucket.start, period.interval.start), min(following, over)
+        if start >= end:
+            continue
+        shown_ms = to_ms(end) - to_ms(start)
+        known_ms = shown_ms if following <= period.now else _known_ms(bucket, shown_ms, found)
+        if known_ms:
+            bar = Bar(start.astimezone(period.zone), end.astimezone(period.zone), to_ms(following) - to_ms(bucket.start), known_ms)
+            found.append((bucket, bar))
+    return found
+
+
+def _known_ms(running: Bucket, shown_ms: int, before: Sequence[tuple[Bucket, Bar]]) -> int:
+    """Of how much of the step that goes on the ledger knows: it is behind by what agents and posting take, told by the GPUs before."""
+    least_ms = max(0, shown_ms - LAG_MS)
+    if not before or not before[-1][0].totals.capacity_ms:
+        return shown_ms
+    bucket, bar = before[-1]
+    return max(least_ms, min(shown_ms, running.totals.capacity_ms * bar.known_ms // bucket.totals.capacity_ms))
 
 
 def _scope(params: Params) -> Scope:

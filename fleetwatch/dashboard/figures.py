@@ -15,7 +15,6 @@ Value = float | None
 
 MAX_BARS = 62  # up to so many, an hour or a day is a bar: it is one figure, not a slope
 BAR_SHARE = 0.84  # of its hour or day; the rest is air
-STEP_MS = {"hour": 3_600_000, "day": 86_400_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +37,60 @@ class HeatMap:
     links: Sequence[str] = field(default_factory=tuple)
 
 
-def dollars_by_state(starts: Sequence[datetime], dollars: Mapping[str, Sequence[float]], *, step: str) -> Figure:
-    """Stacked dollars per hour or per day, the states in their order from below: bars, or an area where they would be too many."""
-    x = [_iso(start) for start in starts]
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """An hour or a day, or what of it lies in a period: from when to when, how long the whole is, and of how much the ledger knows."""
+
+    start: datetime
+    end: datetime
+    whole_ms: int
+    known_ms: int
+
+    @property
+    def shown_ms(self) -> int:
+        return (self.end - self.start) // timedelta(milliseconds=1)
+
+
+def money_ticks(top: float) -> str:
+    """How an axis up to that many dollars is labelled: "$0.50" and never "$500m"."""
+    if top >= 1000:
+        return "$,.3~s"
+    if top >= 10:
+        return "$,.0f"
+    return "$,.2f" if top >= 0.05 else "$,.4f"
+
+
+def dollars_by_state(bars: Sequence[Bar], dollars: Mapping[str, Sequence[float]], *, step: str) -> Figure:
+    """Stacked dollars per hour or per day, the states in their order from below: bars, or an area where they would be too many.
+
+    A bar over a part of its hour or day is as much narrower, and as high as the dollars per hour or day in it: no part looks like a
+    whole one. What is pointed at are the dollars themselves.
+    """
+    x = [_iso(bar.start) for bar in bars]
     traces = []
     for state in words.STATES:
-        y = list(dollars.get(state.name, ()))
-        if not any(y):
+        spent = list(dollars.get(state.name, ()))
+        if not any(spent):
             continue
-        common: Figure = {"name": state.label, "x": x, "y": y, "meta": {"token": state.name}, "hovertemplate": "%{y:$,.2f}"}
+        y = [round(usd * bar.whole_ms / bar.known_ms, 6) for usd, bar in zip(spent, bars, strict=True)]
+        common: Figure = {"name": state.label, "x": x, "y": y, "customdata": spent, "meta": {"token": state.name}}
+        common |= {"hovertemplate": "%{customdata:$,.2f}"}
         if len(x) <= MAX_BARS:
             # the bar stands over its hour or day, not around its beginning
-            width_ms = STEP_MS[step] * BAR_SHARE
-            place: Figure = {"width": width_ms, "offset": (STEP_MS[step] - width_ms) / 2, "xhoverformat": _HOVER[step]}
+            widths = [bar.shown_ms * BAR_SHARE for bar in bars]
+            offsets = [(bar.shown_ms - width) / 2 for bar, width in zip(bars, widths, strict=True)]
+            place: Figure = {"width": widths, "offset": offsets, "xhoverformat": _HOVER[step]}
             traces.append(common | place | {"type": "bar", "marker": {"pattern": _pattern(state.name)}})
         else:
             traces.append(
                 common
                 | {"type": "scatter", "mode": "lines", "stackgroup": "states", "line": {"width": 0}, "fillpattern": _pattern(state.name)}
             )
-    layout = _layout(starts, y_format="$,.3~s", hover="x unified") | {"barmode": "stack"}
+    top = max(map(sum, zip(*(trace["y"] for trace in traces), strict=True)), default=0.0)
+    layout = _layout([bar.start for bar in bars], y_format=money_ticks(top), hover="x unified") | {"barmode": "stack"}
     layout["meta"] = {"y": f"dollars per {step}"}
     if 0 < len(x) <= MAX_BARS:
-        layout["xaxis"] |= {"range": [x[0], _iso(starts[-1] + timedelta(milliseconds=STEP_MS[step]))]}
+        layout["xaxis"] |= {"range": [x[0], _iso(bars[-1].end)]}
     return {"data": traces, "layout": layout}
 
 
@@ -127,7 +157,7 @@ class Burn:
 def burn(of: Burn) -> Figure:
     """What was spent as a line, what is expected as a dashed one in its band, the budget across."""
     coming = [_iso(moment) for moment, _ in of.expected]
-    flat: Figure = {"type": "scatter", "mode": "lines", "hovertemplate": "%{y:$,.3s}"}
+    flat: Figure = {"type": "scatter", "mode": "lines", "hovertemplate": "%{y:$,.2f}"}
     edge: Figure = flat | {"x": coming, "line": {"width": 0}, "meta": {"token": "accent"}}
     traces: list[Figure] = []
     if coming:
@@ -145,7 +175,8 @@ def burn(of: Burn) -> Figure:
     if of.budget is not None:
         across: Figure = {"name": "Budget", "x": [start, end], "y": [of.budget, of.budget], "line": {"width": 1.5, "dash": "dash"}}
         traces.append(flat | across | {"meta": {"token": "bad"}})
-    layout = _layout(of.month, y_format="$,.3~s", hover="x unified")
+    top = max([of.budget or 0.0, *(usd for _, usd in of.spent), *of.high])
+    layout = _layout(of.month, y_format=money_ticks(top), hover="x unified")
     layout["xaxis"] |= {"range": [start, end], "hoverformat": "%a %-d %b", "tickformat": "%-d %b"}
     layout["yaxis"] |= {"rangemode": "tozero"}
     return {"data": traces, "layout": layout | {"showlegend": True, "margin": layout["margin"] | {"t": 34}}}

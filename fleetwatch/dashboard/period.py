@@ -28,6 +28,12 @@ class Period:
         return self.timeframe.interval
 
     @property
+    def so_far(self) -> Interval:
+        """The period as far as it is over; all of one that is still to come."""
+        interval = self.interval
+        return Interval(interval.start, min(interval.end, self.now)) if interval.start < self.now else interval
+
+    @property
     def previous(self) -> Interval:
         """The period of the same length right before."""
         length = self.interval.end - self.interval.start

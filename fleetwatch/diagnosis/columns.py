@@ -35,6 +35,11 @@ class Spans:
     ms: Ints  # spans x FIGURES
     causes: list[str]
 
+    def where(self, chosen: Bools) -> "Spans":
+        """Those of them."""
+        columns = {name: getattr(self, name)[chosen] for name in ("node", "era", "gpu", "job", "cause", "confidence", "ms")}
+        return replace(self, **columns)
+
 
 def spans(rows: Sequence[tuple[int, int, str, bytes]]) -> Spans:
     """The rows of caused.sql."""
@@ -56,6 +61,15 @@ def spans(rows: Sequence[tuple[int, int, str, bytes]]) -> Spans:
         ms=packed["ms"].astype(np.int64),
         causes=list(places),
     )
+
+
+def joined(first: Spans, second: Spans) -> Spans:
+    """The spans of both."""
+    causes = list(dict.fromkeys([*first.causes, *second.causes]))
+    named = [np.array([causes.index(name) for name in each.causes], dtype=np.int64)[each.cause] for each in (first, second)]
+    columns = ("node", "era", "gpu", "job", "confidence", "ms")
+    both = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in columns}
+    return Spans(**both, cause=np.concatenate(named), causes=causes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Reads of diagnosis: findings by what they could save, waste by cause, why a job wastes.
 
-Figures are sums of causes over the cuts of the ledger that the interval touches, as those of costs are.
+Figures are of exactly the interval, as those of costs are.
 """
 
 from collections import Counter, defaultdict
@@ -75,12 +75,11 @@ def waste_by_cause(interval: Interval, *, scope: Scope = EVERYTHING) -> Breakdow
     What was not diagnosed yet is in the line "undetermined": of the hour that goes on, its newest minutes. Where the ledger took back
     what a cause had explained, nothing is told of hours whose ledger changed since.
     """
-    period = costs.covered(interval)
     with one_view():  # a cause is never told of time that the whole does not have yet
-        whole = costs.totals(period, scope=_caused_states(scope))
-        groups, left = _told(period, scope, whole)
+        whole = costs.totals(interval, scope=_caused_states(scope))
+        groups, left = _told(interval, scope, whole)
         if min(left.capacity_ms, *left.states.values(), *left.waste_ms.values()) < 0:
-            groups, left = _told(period, scope, whole, is_current=True)
+            groups, left = _told(interval, scope, whole, is_current=True)
     if left.capacity_ms:
         groups.append(Group(UNDETERMINED, title(UNDETERMINED), left))
     groups.sort(key=lambda group: (-group.totals.wasted_usd, -group.totals.cost_usd, -group.totals.capacity_ms, group.key))

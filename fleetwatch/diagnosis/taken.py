@@ -3,27 +3,32 @@
 Sums of days are read where they are as new as their causes, entries elsewhere; one reading is of one moment.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from operator import and_
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import cuts
+from fleetwatch.costs import cuts, edges
+from fleetwatch.costs.edges import Edge
 from fleetwatch.costs.laid import Eras, eras, lay
 from fleetwatch.costs.scopes import Limits, limits_of
 from fleetwatch.costs.spans import Bools
 from fleetwatch.costs.totals import EVERYTHING, Scope
-from fleetwatch.diagnosis.columns import Columns, Spans, spans
+from fleetwatch.diagnosis.columns import Columns, Spans, joined, spans
+from fleetwatch.diagnosis.ends import in_part
 from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import one_view, read_statement
 
-_CAUSED = read_statement(Path(__file__).parent / "sql" / "caused.sql")
+_SQL = Path(__file__).parent / "sql"
+_CAUSED, _AT_EDGES = (read_statement(_SQL / f"{name}.sql") for name in ("caused", "caused_at_edges"))
 _DAY = timedelta(days=1)
 
 
@@ -35,7 +40,7 @@ def read(
     job_ids: Sequence[int] | None = None,
     is_current: bool = False,
 ) -> Columns:
-    """Causes of jobs in cuts.outward(interval), of these jobs alone where some are given.
+    """Causes of jobs in the interval, of these jobs alone where some are given.
 
     `is_current`: of hours whose ledger is still the one that was diagnosed.
     """
@@ -44,7 +49,11 @@ def read(
     whole = cuts.outward(interval, zone())
     with one_view():
         period = eras(whole, asked)
-        told = _spans(period, node_ids=_node_ids(whole, limits), job_id=limits["job_id"], cause=cause, is_current=is_current)
+        wanted = {"node_ids": _node_ids(whole, limits), "job_id": limits["job_id"], "cause": cause, "is_current": is_current}
+        inner, ends = edges.split(interval, zone())
+        told = _spans(period, inner, wanted)
+        if ends:
+            told = joined(told, _at_ends(period, ends, wanted))
         laid = lay(told.era, told.gpu, told.job, eras=period, asked=asked)
     columns = Columns(told.job, told.cause, told.confidence, told.ms, laid.price, told.causes, laid.prices)
     chosen = laid.chosen(limits)
@@ -58,7 +67,8 @@ def read(
 def of_day(day: date, *, with_sums: bool) -> Spans:
     """All causes of a UTC day; without sums from entries alone."""
     start = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    return _spans(eras(Interval(start, start + _DAY), set()), with_sums=with_sums)
+    day_only = eras(Interval(start, start + _DAY), set())
+    return _spans(day_only, day_only.whole, {"node_ids": None, "job_id": None, "cause": None, "is_current": False}, with_sums=with_sums)
 
 
 def _limits(scope: Scope) -> Limits:
@@ -67,25 +77,25 @@ def _limits(scope: Scope) -> Limits:
     return limits | dict.fromkeys(("states", "is_allocated") if limits["is_allocated"] else ("states",))
 
 
-def _spans(
-    period: Eras,
-    *,
-    node_ids: Sequence[int] | None = None,
-    job_id: int | None = None,
-    cause: str | None = None,
-    is_current: bool = False,
-    with_sums: bool = True,
-) -> Spans:
-    first, last = period.whole.start.astimezone(UTC).date(), (period.whole.end - timedelta(microseconds=1)).astimezone(UTC).date()
-    wanted = period.wanted | {
-        "days": [first + _DAY * place for place in range((last - first).days + 1)],
-        "node_ids": node_ids,
-        "job_id": job_id,
-        "cause": cause,
-        "use_sums": with_sums,
-        "is_current": is_current,
-    }
-    return spans(fetched(_CAUSED, wanted))
+def _spans(period: Eras, within: Interval | None, wanted: dict[str, Any], *, with_sums: bool = True) -> Spans:
+    """Of whole cuts."""
+    if within is None:
+        return spans([])
+    first, last = within.start.astimezone(UTC).date(), (within.end - timedelta(microseconds=1)).astimezone(UTC).date()
+    days = [first + _DAY * place for place in range((last - first).days + 1)]
+    return spans(fetched(_CAUSED, period.wanted | wanted | {"start": within.start, "end": within.end, "days": days, "use_sums": with_sums}))
+
+
+def _at_ends(period: Eras, ends: Sequence[Edge], wanted: dict[str, Any]) -> Spans:
+    """Of the cuts of which the period takes a part: as much of each cause as the part has of what the ledger says it wasted."""
+    rows = fetched(_AT_EDGES, wanted | {"cuts": [edge.cut.start for edge in ends]})
+    parts = edges.parts(ends, wanted["node_ids"])
+    found = spans([])
+    for number, edge in enumerate(ends):
+        era = bisect_right(period.starts[1:], edge.cut.start)
+        whole = spans([(node, era, causes, packed) for at, node, causes, packed in rows if at == number])
+        found = joined(found, in_part(whole, parts.of(number)))
+    return found
 
 
 def _is_of(told: Spans, cause: str) -> Bools:

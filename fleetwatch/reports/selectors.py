@@ -21,11 +21,11 @@ from fleetwatch.reports.waste import GROUPS, WasteReport
 
 
 def waste_rows(interval: Interval, group_by: str, *, scope: Scope = EVERYTHING) -> WasteReport:
-    """The waste report of covered(interval) by one of GROUPS. Raises ValueError for another group_by."""
+    """The waste report of the interval by one of GROUPS. Raises ValueError for another group_by."""
     if group_by not in GROUPS:
         raise ValueError(f"can't report by {group_by!r}; there is {', '.join(GROUPS)}")
     found = costs.breakdown(interval, group_by, scope=scope)
-    return WasteReport(costs.covered(interval), group_by, tuple(found.lines), found.totals)
+    return WasteReport(interval, group_by, tuple(found.lines), found.totals)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ MICRO = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class WasteReport:
-    """Who wasted what over `interval` (as the ledger cuts it); most wasted dollars first, lines sum to `total`."""
+    """Who wasted what over `interval`; most wasted dollars first, lines sum to `total`."""
 
     interval: Interval
     group_by: str

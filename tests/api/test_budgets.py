@@ -31,9 +31,9 @@ def test_a_teams_month_with_its_budget_and_its_end(api):
     fleet, nlp = api.get("/api/v1/budgets").json()["rows"]
 
     assert (fleet["team"], fleet["expected_usd"], fleet["budget_usd"], fleet["risk"]) == ("", None, None, "no budget")
-    # nothing of this month is in the ledger; at 23:00 of the 2nd 28 days and an hour are to come
-    assert (nlp["spent_usd"], nlp["expected_usd"], nlp["budget_usd"], nlp["risk"]) == (0.0, 28 * 48 + 2, 1000.0, "will pass")
-    assert nlp["known_until"] == "2026-11-02T23:00:00Z"
+    # nothing of this month is in the ledger; at the end of the 2nd 28 days are to come
+    assert (nlp["spent_usd"], nlp["expected_usd"], nlp["budget_usd"], nlp["risk"]) == (0.0, 28 * 48, 1000.0, "will pass")
+    assert nlp["known_until"] == "2026-11-03T00:00:00Z"
 
 
 def test_a_forecast_by_days_with_what_it_was_worth(api):
@@ -41,9 +41,9 @@ def test_a_forecast_by_days_with_what_it_was_worth(api):
 
     answer = api.get("/api/v1/forecast?team=nlp").json()
 
-    assert len(answer["steps"]) == 29
+    assert len(answer["steps"]) == 28
     assert answer["steps"][0] | {"low_usd": 0, "high_usd": 0} == {
-        "until": "2026-11-03T00:00:00Z", "expected_usd": 2.0, "low_usd": 0, "high_usd": 0,
+        "until": "2026-11-04T00:00:00Z", "expected_usd": 48.0, "low_usd": 0, "high_usd": 0,
     }  # fmt: skip
     assert answer["tried"][0] == {"days_ahead": 1, "median_error": 0.0, "tries": 21}
 

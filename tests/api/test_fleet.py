@@ -1,9 +1,8 @@
 """/fleet/summary and /waste, against values worked out by hand."""
 
-from datetime import timedelta
-
 import pytest
 
+from fleetwatch.lib.intervals import to_ms
 from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, a_run, an_entry
 
 pytestmark = pytest.mark.django_db
@@ -63,16 +62,18 @@ def test_the_default_period_is_the_last_24_hours(api):
     assert (answer["capacity_ms"], answer["coverage"], answer["energy_j"], answer["efficiency"]) == (0, None, None, None)
 
 
-def test_an_answer_says_which_hours_it_covers(api):
+def test_an_answer_is_of_exactly_the_period_and_of_nothing_to_come(api):
     gpu = a_gpu()
     an_entry(gpu, start=HOUR)
-    an_entry(gpu, start=HOUR + timedelta(hours=1))
+    a_run(gpu, start_ms=to_ms(HOUR), end_ms=to_ms(HOUR) + 3_600_000, state_ms={"useful": 3_600_000})
 
-    answer = api.get("/api/v1/fleet/summary?from=2026-11-02T09:10&to=2026-11-02T09:20Z").json()
+    part = api.get("/api/v1/fleet/summary?from=2026-11-02T09:10&to=2026-11-02T09:20Z").json()
+    open_end = api.get("/api/v1/fleet/summary?from=2026-11-02T09:10&to=2026-11-04").json()
 
-    assert (answer["from"], answer["to"]) == ("2026-11-02T09:10:00Z", "2026-11-02T09:20:00Z")
-    assert (answer["covered_from"], answer["covered_to"]) == ("2026-11-02T09:00:00Z", "2026-11-02T10:00:00Z")
-    assert answer["capacity_ms"] == HOUR_MS
+    assert (part["from"], part["to"]) == ("2026-11-02T09:10:00Z", "2026-11-02T09:20:00Z")
+    assert (part["covered_from"], part["covered_to"]) == ("2026-11-02T09:10:00Z", "2026-11-02T09:20:00Z")
+    assert (part["capacity_ms"], open_end["capacity_ms"]) == (600_000, 3_000_000)
+    assert (open_end["to"], open_end["covered_to"]) == ("2026-11-04T00:00:00Z", "2026-11-03T00:00:00Z")
 
 
 def test_the_summary_says_what_the_fleet_costs_now(api):

@@ -10,6 +10,7 @@ from fleetwatch.budgets import history, outlooks, selectors, services, unusual
 from fleetwatch.budgets.budgets import set_budget
 from fleetwatch.budgets.models import Anomaly, Outlook, SpendDay
 from fleetwatch.costs.models import Rate
+from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry
 from fleetwatch.lib.intervals import Interval
@@ -119,16 +120,17 @@ def test_days_are_those_of_the_organisations_zone():
 
 
 def test_the_month_ends_with_what_was_spent_and_the_rest_at_the_usual_rate():
-    a_fleet(19, held=range(8, 18))
+    job = a_fleet(19, held=range(8, 18))
+    an_entry(GPU.objects.get(), "useful", 1_800_000, start=MIDNIGHT + 12 * HOUR, job=job)
     kept(28, held=range(8, 18))
     outlooks.make(NOW, is_whole=True)
 
     fleet, nlp = selectors.lines(NOW)
 
-    # 19 days and 12 hours at $2; the rest of the month: 10 days and 12 hours
-    assert fleet.spent_usd == 19 * 48 + 24
+    # 19 days and 12.5 hours at $2, the running hour as far as it is over; the rest of the month: 10 days and 11.5 hours
+    assert fleet.spent_usd == 19 * 48 + 25
     assert fleet.end.end.expected_usd == pytest.approx(30 * 48)
-    assert nlp.spent_usd == 19 * 20 + 8
+    assert nlp.spent_usd == 19 * 20 + 9
     assert nlp.end.end.expected_usd == pytest.approx(30 * 20)
     assert [each.days for each in nlp.tried] == [1, 7, 14]
     assert (nlp.reason, nlp.risk) == ("", "no budget")
@@ -167,7 +169,7 @@ def test_after_four_weeks_of_which_nothing_is_known_nothing_is_expected_and_not_
     assert outlooks.make(NOW, is_whole=True) == {"forecasts": forecasts}
     assert selectors.line(None, NOW).reason == ("" if forecasts else outlooks.NO_HISTORY)
     if forecasts:
-        assert selectors.line(None, NOW).end.end.expected_usd == pytest.approx(10.5 * 48)
+        assert selectors.line(None, NOW).end.end.expected_usd == pytest.approx(10.5 * 48 - 1)
 
 
 def test_an_empty_ledger_is_a_fleet_that_spent_nothing():

@@ -37,7 +37,7 @@ def test_the_list_says_what_was_spent_and_what_is_expected(viewer, team):
 
     page = viewer.get("/budgets").content.decode()
 
-    assert "$934" in page
+    assert "$936" in page
     assert "$1,440" in page
     assert "will pass it" in page
     assert "78 %" in page
@@ -112,9 +112,9 @@ def test_the_chart_goes_from_what_was_spent_to_what_is_expected(viewer, team):
     traces = {trace["name"]: trace for trace in viewer.get("/charts/budget?team=nlp").json()["data"]}
 
     assert traces["Spent"]["x"][0] == "2026-11-01T00:00:00"
-    assert (traces["Spent"]["y"][0], traces["Spent"]["y"][-1]) == (0.0, 934.0)
+    assert (traces["Spent"]["y"][0], traces["Spent"]["y"][-1]) == (0.0, 936.0)
     assert (traces["Expected"]["x"][-1], traces["Expected"]["y"][-1]) == ("2026-12-01T00:00:00", 1440.0)
-    assert traces["Expected"]["y"][0] == 934.0
+    assert traces["Expected"]["y"][0] == 936.0
     assert traces["Budget"]["y"] == [1200.0, 1200.0]
 
 

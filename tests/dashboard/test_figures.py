@@ -6,10 +6,15 @@ import plotly.graph_objects as go
 import pytest
 
 from fleetwatch.dashboard import figures, words
-from fleetwatch.dashboard.figures import HeatMap, Line
+from fleetwatch.dashboard.figures import BAR_SHARE, Bar, HeatMap, Line
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 HOURS = [START, START + timedelta(hours=1), START + timedelta(hours=2)]
+
+
+def bars(starts, *, hours=1):
+    """Whole ones."""
+    return [Bar(start, start + timedelta(hours=hours), hours * 3_600_000, hours * 3_600_000) for start in starts]
 
 
 def valid(figure):
@@ -19,7 +24,9 @@ def valid(figure):
 
 
 def test_dollars_are_stacked_in_the_order_of_the_states():
-    figure = valid(figures.dollars_by_state(HOURS, {"idle": [1.0, 0.0, 2.0], "useful": [4.0, 5.0, 6.0], "free": [0, 0, 0]}, step="hour"))
+    figure = valid(
+        figures.dollars_by_state(bars(HOURS), {"idle": [1.0, 0.0, 2.0], "useful": [4.0, 5.0, 6.0], "free": [0, 0, 0]}, step="hour")
+    )
 
     assert [trace["name"] for trace in figure["data"]] == ["Useful", "Idle"]
     assert figure["data"][0]["x"] == ["2026-11-20T00:00:00", "2026-11-20T01:00:00", "2026-11-20T02:00:00"]
@@ -30,7 +37,7 @@ def test_dollars_are_stacked_in_the_order_of_the_states():
 def test_many_hours_are_an_area():
     hours = [START + timedelta(hours=number) for number in range(63)]
 
-    figure = valid(figures.dollars_by_state(hours, {"idle": [1.0] * 63, "free": [1.0] * 63}, step="hour"))
+    figure = valid(figures.dollars_by_state(bars(hours), {"idle": [1.0] * 63, "free": [1.0] * 63}, step="hour"))
 
     assert {trace["stackgroup"] for trace in figure["data"]} == {"states"}
     assert figure["data"][1]["fillpattern"]["shape"]
@@ -39,24 +46,43 @@ def test_many_hours_are_an_area():
 def test_a_day_is_a_bar_in_the_middle_of_its_day():
     days = [START + timedelta(days=number) for number in range(3)]
 
-    figure = valid(figures.dollars_by_state(days, {"useful": [1.0, 2.0, 3.0]}, step="day"))
+    figure = valid(figures.dollars_by_state(bars(days, hours=24), {"useful": [1.0, 2.0, 3.0]}, step="day"))
 
     assert figure["data"][0]["type"] == "bar"
     trace = figure["data"][0]
     assert figure["layout"]["xaxis"]["range"] == ["2026-11-20T00:00:00", "2026-11-23T00:00:00"]
-    assert trace["offset"] * 2 + trace["width"] == 86_400_000
+    assert trace["offset"][0] * 2 + trace["width"][0] == 86_400_000
+
+
+def test_a_part_of_an_hour_is_narrow_and_as_high_as_it_costs_by_the_hour():
+    part = Bar(START + timedelta(minutes=45), START + timedelta(hours=1), 3_600_000, 900_000)
+    running = Bar(START + timedelta(hours=1), START + timedelta(minutes=90), 3_600_000, 1_800_000)
+
+    figure = valid(figures.dollars_by_state([part, running], {"useful": [1.0, 2.0]}, step="hour"))
+
+    trace = figure["data"][0]
+    assert (trace["y"], trace["customdata"]) == ([4.0, 4.0], [1.0, 2.0])
+    assert [width / BAR_SHARE for width in trace["width"]] == [900_000, 1_800_000]
+    assert figure["layout"]["xaxis"]["range"] == ["2026-11-20T00:45:00", "2026-11-20T01:30:00"]
+
+
+@pytest.mark.parametrize(
+    ("top", "ticks"), [(0.004, "$,.4f"), (0.05, "$,.2f"), (0.5, "$,.2f"), (9.99, "$,.2f"), (10, "$,.0f"), (999, "$,.0f"), (1000, "$,.3~s")]
+)
+def test_a_money_axis_never_reads_milli(top, ticks):
+    assert figures.money_ticks(top) == ticks
 
 
 @pytest.mark.parametrize("state", ["free", "unobserved"])
 def test_what_is_nobodys_is_hatched(state):
-    trace = valid(figures.dollars_by_state(HOURS, {state: [1.0, 1.0, 1.0]}, step="hour"))["data"][0]
+    trace = valid(figures.dollars_by_state(bars(HOURS), {state: [1.0, 1.0, 1.0]}, step="hour"))["data"][0]
 
     assert trace["marker"]["pattern"]["shape"]
     assert trace["meta"] == {"token": state}
 
 
 def test_a_figure_without_dollars_has_no_trace():
-    assert valid(figures.dollars_by_state(HOURS, {"useful": [0.0, 0.0, 0.0]}, step="hour"))["data"] == []
+    assert valid(figures.dollars_by_state(bars(HOURS), {"useful": [0.0, 0.0, 0.0]}, step="hour"))["data"] == []
 
 
 def test_a_line_keeps_its_gaps():

@@ -114,6 +114,6 @@ def waste_csv(request: HttpRequest) -> HttpResponse:
     if group_by not in CSV_GROUPS:
         raise Http404(group_by)
     scope, _ = filtered(request)
-    response = HttpResponse(to_csv(waste_rows(period.interval, group_by, scope=scope)), content_type="text/csv; charset=utf-8")
+    response = HttpResponse(to_csv(waste_rows(period.so_far, group_by, scope=scope)), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="fleetwatch-waste-by-{group_by}.csv"'
     return response

@@ -1,0 +1,204 @@
+"""A period that begins or ends within a cut of the ledger takes a part of it: the cut's entries, less what its runs say of the rest.
+
+A run's states are spread evenly over its length, as everywhere. Of each GPU the part has exactly the time that lies in it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from fleetwatch.costs import cuts
+from fleetwatch.costs.spans import RECORD, STATES, Floats, Ints, numbered
+from fleetwatch.ledger.policy import STATES as RUN_STATES
+from fleetwatch.lib.intervals import Interval
+from fleetwatch.lib.rows import array_of, fetched
+from fleetwatch.lib.sql import read_statement
+
+_EDGES = read_statement(Path(__file__).parent / "sql" / "edges.sql")
+_RUN = np.dtype([("gpu", ">i8"), ("job", ">i8"), ("start_ms", ">i8"), ("end_ms", ">i8"), ("states", array_of(">i4", len(RUN_STATES)))])
+_ORDER = [RUN_STATES.index(state) for state in STATES]  # of a run's states, as kinds count them
+_KINDS_OF_A_STATE = 8  # costs_kind() of the database
+_MOMENT = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A cut of the ledger, and what of it is asked for."""
+
+    cut: Interval
+    part: Interval
+
+
+def split(interval: Interval, zone: ZoneInfo) -> tuple[Interval | None, list[Edge]]:
+    """The whole cuts in the interval (None: it holds none), and those at its ends of which it takes a part."""
+    first = cuts.outward(Interval(interval.start, interval.start + _MOMENT), zone)
+    last = cuts.outward(Interval(interval.end - _MOMENT, interval.end), zone)
+    start, end, edges = interval.start, interval.end, []
+    if first == last and interval != first:
+        return None, [Edge(first, interval)]
+    if start != first.start:
+        edges.append(Edge(first, Interval(start, first.end)))
+        start = first.end
+    if end != last.end:
+        edges.append(Edge(last, Interval(last.start, end)))
+        end = last.start
+    return (Interval(start, end) if start < end else None), edges
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Columns of one length: GPU time of one GPU, holder and kind in the cut of an edge, and what of it lies in the part."""
+
+    edge: Ints  # place in the edges
+    node: Ints
+    gpu: Ints
+    job: Ints  # 0 = nobody
+    kind: Ints
+    whole_ms: Ints
+    part_ms: Ints
+    energy_j: Floats  # of the part; NaN = not read
+    energy_ms: Ints  # of the part
+
+    def of(self, number: int) -> "Parts":
+        """Those of one edge."""
+        chosen = self.edge == number
+        return replace(self, **{name: getattr(self, name)[chosen] for name in Parts.__slots__})
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """As Parts, whole."""
+
+    gpu: Ints
+    job: Ints
+    kind: Ints
+    gpu_ms: Ints
+    energy_j: Floats
+    energy_ms: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Columns: time of runs by state that lies in the cut and not in the part."""
+
+    gpu: Ints
+    job: Ints
+    states_ms: Floats  # runs x STATES
+
+
+def parts(edges: Sequence[Edge], node_ids: Sequence[int] | None) -> Parts:
+    """What the edges take of their cuts, on these nodes (None: on all)."""
+    wanted = {
+        "cuts": [edge.cut.start for edge in edges],
+        "start_ms": [edge.cut.start_ms for edge in edges],
+        "end_ms": [edge.cut.end_ms for edge in edges],
+        "part_start_ms": [edge.part.start_ms for edge in edges],
+        "part_end_ms": [edge.part.end_ms for edge in edges],
+        "node_ids": node_ids,
+    }
+    found = [_of_node(number, edges[number], node, entries, runs) for number, node, entries, runs in fetched(_EDGES, wanted)]
+    return _joined([_nothing(), *found])
+
+
+def _of_node(number: int, edge: Edge, node: int, entries: bytes, runs: bytes) -> Parts:
+    cut = _cut(entries)
+    part_ms = cut.gpu_ms if not runs else part_of(cut.gpu, cut.job, cut.kind, cut.gpu_ms, _outside(edge, runs))
+    share = part_ms / np.maximum(cut.gpu_ms, 1)
+    return Parts(
+        edge=np.full(len(cut.gpu), number, dtype=np.int64),
+        node=np.full(len(cut.gpu), node, dtype=np.int64),
+        gpu=cut.gpu,
+        job=cut.job,
+        kind=cut.kind,
+        whole_ms=cut.gpu_ms,
+        part_ms=part_ms,
+        energy_j=cut.energy_j * share,
+        energy_ms=np.floor(cut.energy_ms * share + 0.5).astype(np.int64),
+    )
+
+
+def _cut(entries: bytes) -> _Cut:
+    """The entries by GPU, holder and kind, in that order: who rounds goes by it."""
+    packed = np.sort(np.frombuffer(entries, dtype=RECORD), order=["gpu", "job", "kind"])
+    gpu, job, kind, gpu_ms, energy_ms = (packed[name].astype(np.int64) for name in ("gpu", "job", "kind", "gpu_ms", "energy_ms"))
+    return _Cut(gpu, job, kind, gpu_ms, packed["energy_j"].astype(np.float64), energy_ms)
+
+
+def _outside(edge: Edge, runs: bytes) -> Outside:
+    packed = np.frombuffer(runs, dtype=_RUN)
+    start, end = packed["start_ms"].astype(np.int64), packed["end_ms"].astype(np.int64)
+    in_cut = _overlap(start, end, edge.cut)
+    in_part = _overlap(start, end, edge.part)
+    share = (in_cut - in_part) / np.maximum(end - start, 1)
+    states_ms = packed["states"]["each"]["value"][:, _ORDER] * share[:, None]
+    return Outside(packed["gpu"].astype(np.int64), packed["job"].astype(np.int64), states_ms)
+
+
+def _overlap(start: Ints, end: Ints, interval: Interval) -> Ints:
+    overlap: Ints = np.maximum(np.minimum(end, interval.end_ms) - np.maximum(start, interval.start_ms), 0)
+    return overlap
+
+
+def part_of(gpu: Ints, job: Ints, kind: Ints, gpu_ms: Ints, outside: Outside) -> Ints:
+    """Milliseconds of each row that lie in the part. Rows are in order; of a GPU they sum to its time less what lies outside. Pure.
+
+    What runs say of a GPU, holder and state is taken from its kinds alike.
+    """
+    holders, of_row, of_run = pairs((gpu, job), (outside.gpu, outside.job))
+    left_out = np.zeros((holders, len(STATES)))
+    np.add.at(left_out, of_run, outside.states_ms)
+    state = kind // _KINDS_OF_A_STATE
+    whole = np.zeros((holders, len(STATES)))
+    np.add.at(whole, (of_row, state), gpu_ms)
+    inside = 1 - left_out[of_row, state] / np.maximum(whole[of_row, state], 1)
+    part_ms: Floats = gpu_ms.astype(np.float64) * np.clip(inside, 0, 1)
+    return _rounded(gpu, part_ms, _capacity(gpu, gpu_ms, outside))
+
+
+def pairs(first: tuple[Ints, Ints], second: tuple[Ints, Ints]) -> tuple[int, Ints, Ints]:
+    """How many pairs of GPU and holder there are in both tables, and which one each of their rows is of."""
+    (gpu, job), (other_gpu, other_job) = first, second
+    _, gpu_at = numbered(np.concatenate([gpu, other_gpu]))
+    jobs, job_at = numbered(np.concatenate([job, other_job]))
+    distinct, at = numbered(gpu_at * len(jobs) + job_at)
+    return len(distinct), at[: len(gpu)], at[len(gpu) :]
+
+
+def _capacity(gpu: Ints, gpu_ms: Ints, outside: Outside) -> Floats:
+    """Of each row the time of its whole GPU in the part, in milliseconds."""
+    gpus, at = numbered(np.concatenate([gpu, outside.gpu]))
+    of_row, of_run = at[: len(gpu)], at[len(gpu) :]
+    total = np.bincount(of_row, gpu_ms, len(gpus)) - np.bincount(of_run, outside.states_ms.sum(axis=1), len(gpus))
+    rounded: Floats = np.maximum(np.floor(total + 0.5), 0)
+    return rounded[of_row]
+
+
+def _rounded(gpu: Ints, part_ms: Floats, capacity_ms: Floats) -> Ints:
+    """Whole milliseconds that sum to each GPU's capacity: of what stands before a row the rounded part goes to the rows before."""
+    gpus, at = numbered(gpu)
+    sums = np.bincount(at, part_ms, len(gpus))[at]
+    scaled = np.where(sums > 0, part_ms * capacity_ms / np.where(sums > 0, sums, 1), 0)
+    # rows of a GPU stand together
+    through = np.cumsum(scaled)
+    first = np.searchsorted(at, np.arange(len(gpus)))[at]
+    before = (through - scaled)[first]
+    # far below a millisecond, so that a whole number is never cut off
+    whole = np.floor(through - before + 0.5 + 1e-6).astype(np.int64)
+    rows: Ints = whole - np.where(np.arange(len(at)) == first, 0, np.roll(whole, 1))
+    return rows
+
+
+def _nothing() -> Parts:
+    none, no_energy = np.zeros(0, dtype=np.int64), np.zeros(0)
+    return Parts(none, none, none, none, none, none, none, no_energy, none)
+
+
+def _joined(several: Sequence[Parts]) -> Parts:
+    return replace(
+        several[0],
+        **{name: np.concatenate([getattr(each, name) for each in several]) for name in Parts.__slots__},
+    )
