@@ -153,7 +153,7 @@ def test_tokens_histories_and_places_are_whole_without_scrolling_sideways(browse
     log_in(page, small_site)
     cut = {}
 
-    for address in ("/settings", narrow.JOB, f"/gpus/{narrow.GPU_UUID}", "/status"):
+    for address in ("/settings", narrow.JOB, f"/gpus/{narrow.GPU_UUID}", "/gpus/GPU-node-001-0?range=7d", "/status"):
         page.goto(f"{small_site}{address}")
         cut[address] = page.evaluate(CUT)
 
