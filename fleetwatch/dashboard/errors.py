@@ -1,6 +1,7 @@
 """The page of an error that nobody caught."""
 
 import sys
+from functools import lru_cache
 
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -31,9 +32,13 @@ def not_now(text: str, *, path: str, status: int = 503, retry_after_s: int = RET
     if path.startswith(JSON_PATHS):
         answer = JsonResponse({"error": text, "field": None}, status=status)
     else:
-        answer = HttpResponse(
-            render_to_string("not_now.html", {"status": status, "text": text, "retry_after_s": retry_after_s}), status=status
-        )
+        answer = HttpResponse(_page(text, status, retry_after_s), status=status)
     answer["Retry-After"] = str(retry_after_s)
     answer["Cache-Control"] = "no-store"
     return answer
+
+
+@lru_cache(maxsize=64)
+def _page(text: str, status: int, retry_after_s: int) -> str:
+    """Kept: it is told the more often the less time there is."""
+    return render_to_string("not_now.html", {"status": status, "text": text, "retry_after_s": retry_after_s})

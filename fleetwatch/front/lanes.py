@@ -12,7 +12,7 @@ Work = tuple["asyncio.Future[Any]", Callable[[], Any]]
 # addresses of one network comes behind who asks from another, and within a network each address counts for itself.
 Sender = tuple[Hashable, ...]
 
-FORGET_HALF_S = 60.0
+FORGET_HALF_S = 10.0
 MOST_REMEMBERED = 20_000
 PATIENCE_S = 10.0  # whoever waited so long for a thread has mostly gone, and would only stand in the way
 
@@ -38,7 +38,9 @@ class Lane:
         self._newest_first = newest_first
         self._queues: dict[Sender, deque[Work]] = {}
         self._waiting = 0
-        self._asked: Counter[Hashable] = Counter()  # calls, by each part of a sender; half of them is forgotten again and again
+        self._asked: Counter[Hashable] = (
+            Counter()
+        )  # calls, by each part of a sender; of who does not wait half is forgotten again and again
         self._forgot_at = 0.0
         self._open: set[asyncio.Future[Any]] = set()
 
@@ -83,7 +85,9 @@ class Lane:
         if now - self._forgot_at < FORGET_HALF_S and len(self._asked) < MOST_REMEMBERED:
             return
         self._forgot_at = now
-        self._asked = Counter({part: count // 2 for part, count in self._asked.items() if count > 1})
+        waiting = {part for sender in self._queues for part in sender}  # else a crowd would come before who comes now
+        self._asked = Counter({part: count if part in waiting else count // 2 for part, count in self._asked.items()})
+        self._asked += Counter()  # drops what is 0
 
     def _of_late(self, sender: Sender) -> tuple[int, ...]:
         """How much was asked, answered or not, by each part of the sender."""

@@ -252,3 +252,22 @@ def test_who_waited_long_for_a_thread_is_told_and_what_has_begun_goes_on(monkeyp
 
     assert asyncio.run(story()) == ("begun", "later")
     assert calls.order == ["begun"]
+
+
+def test_a_crowd_is_not_forgotten_while_it_waits(monkeypatch):
+    monkeypatch.setattr(lanes, "FORGET_HALF_S", 0.0)
+    calls = Calls()
+
+    async def story():
+        lane = Lane("test", threads=1, waiting=10, newest_first=True)
+        running = [asyncio.create_task(lane.run(("a",), calls.named("begun")))]
+        await until(lambda: calls.order)
+        for sender in ("crowd", "honest"):
+            running.append(asyncio.create_task(lane.run((sender,), calls.named(sender))))
+            await asyncio.sleep(0)
+        calls.go_on.set()
+        await asyncio.gather(*running)
+
+    asyncio.run(story())
+
+    assert calls.order == ["begun", "honest", "crowd"]
