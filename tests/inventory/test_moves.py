@@ -85,6 +85,19 @@ def test_a_former_node_lets_go_of_a_gpu_once_its_batches_are_without_it_for_ten_
     assert where() == node
 
 
+def test_boards_that_two_nodes_swapped_count_from_their_first_windows_ten_minutes_later():
+    before = {"start_ms": NOW_MS - MINUTE}
+    register(node="n1", gpus=[gpu("GPU-1")], **before)
+    register(node="n2", gpus=[gpu("GPU-2")], **before)
+    register(node="n1", sequence=2, gpus=[gpu("GPU-2")], start_ms=NOW_MS)
+    register(node="n2", sequence=2, gpus=[gpu("GPU-1")], start_ms=NOW_MS)
+
+    believe_silent(NOW + timedelta(minutes=10))
+
+    assert stays("GPU-1") == [("n1", NOW_MS - MINUTE, NOW_MS - 30_000, True), ("n2", NOW_MS, NOW_MS + 30_000, True)]
+    assert stays("GPU-2") == [("n2", NOW_MS - MINUTE, NOW_MS - 30_000, True), ("n1", NOW_MS, NOW_MS + 30_000, True)]
+
+
 def test_a_node_whose_driver_names_no_gpu_has_let_go_of_none():
     register(node="n1", start_ms=NOW_MS - MINUTE)
     register(node="n1", sequence=2, gpus=[], windows={"gpu": [], "start_ms": [], "observed_ms": []})
