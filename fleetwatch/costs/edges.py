@@ -73,6 +73,7 @@ class Parts:
 class _Cut:
     """As Parts, whole."""
 
+    node: Ints
     gpu: Ints
     job: Ints
     kind: Ints
@@ -100,17 +101,21 @@ def parts(edges: Sequence[Edge], node_ids: Sequence[int] | None) -> Parts:
         "part_end_ms": [edge.part.end_ms for edge in edges],
         "node_ids": node_ids,
     }
-    found = [_of_node(number, edges[number], node, entries, runs) for number, node, entries, runs in fetched(_EDGES, wanted)]
-    return _joined([_nothing(), *found])
+    rows = fetched(_EDGES, wanted)
+    # all nodes of an edge at once: a large fleet has a thousand of them
+    found = [_of_edge(place, edge, [row[1:] for row in rows if row[0] == place]) for place, edge in enumerate(edges)]
+    return _joined(found)
 
 
-def _of_node(number: int, edge: Edge, node: int, entries: bytes, runs: bytes) -> Parts:
-    cut = _cut(entries)
+def _of_edge(place: int, edge: Edge, rows: Sequence[tuple[int, bytes, bytes]]) -> Parts:
+    """Of (node, entries, runs) of one edge. A GPU has another id with each node, so nodes need not be told apart."""
+    cut = _cut(rows)
+    runs = b"".join(packed for _, _, packed in rows)
     part_ms = cut.gpu_ms if not runs else part_of(cut.gpu, cut.job, cut.kind, cut.gpu_ms, _outside(edge, runs))
     share = part_ms / np.maximum(cut.gpu_ms, 1)
     return Parts(
-        edge=np.full(len(cut.gpu), number, dtype=np.int64),
-        node=np.full(len(cut.gpu), node, dtype=np.int64),
+        edge=np.full(len(cut.gpu), place, dtype=np.int64),
+        node=cut.node,
         gpu=cut.gpu,
         job=cut.job,
         kind=cut.kind,
@@ -121,11 +126,15 @@ def _of_node(number: int, edge: Edge, node: int, entries: bytes, runs: bytes) ->
     )
 
 
-def _cut(entries: bytes) -> _Cut:
+def _cut(rows: Sequence[tuple[int, bytes, bytes]]) -> _Cut:
     """The entries by GPU, holder and kind, in that order: who rounds goes by it."""
-    packed = np.sort(np.frombuffer(entries, dtype=RECORD), order=["gpu", "job", "kind"])
+    packed = np.frombuffer(b"".join(entries for _, entries, _ in rows), dtype=RECORD)
+    lengths = [len(entries) // RECORD.itemsize for _, entries, _ in rows]
+    node = np.repeat(np.array([row[0] for row in rows], dtype=np.int64), lengths)
     gpu, job, kind, gpu_ms, energy_ms = (packed[name].astype(np.int64) for name in ("gpu", "job", "kind", "gpu_ms", "energy_ms"))
-    return _Cut(gpu, job, kind, gpu_ms, packed["energy_j"].astype(np.float64), energy_ms)
+    order = np.lexsort((kind, job, gpu))
+    energy_j = packed["energy_j"].astype(np.float64)
+    return _Cut(node[order], gpu[order], job[order], kind[order], gpu_ms[order], energy_j[order], energy_ms[order])
 
 
 def _outside(edge: Edge, runs: bytes) -> Outside:
@@ -190,11 +199,6 @@ def _rounded(gpu: Ints, part_ms: Floats, capacity_ms: Floats) -> Ints:
     whole = np.floor(through - before + 0.5 + 1e-6).astype(np.int64)
     rows: Ints = whole - np.where(np.arange(len(at)) == first, 0, np.roll(whole, 1))
     return rows
-
-
-def _nothing() -> Parts:
-    none, no_energy = np.zeros(0, dtype=np.int64), np.zeros(0)
-    return Parts(none, none, none, none, none, none, none, no_energy, none)
 
 
 def _joined(several: Sequence[Parts]) -> Parts:
