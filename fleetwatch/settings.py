@@ -18,7 +18,8 @@ SECRET_KEY = env.text("SECRET_KEY") or (_runtime.secret_key if _runtime else "")
 # Older SECRET_KEYs, comma-separated: still open sessions and channel settings until `manage.py rotate_secrets` was run.
 SECRET_KEY_FALLBACKS = env.words("FLEETWATCH_SECRET_KEYS", [])
 # The address people and agents use; install commands and links in messages carry it.
-PUBLIC_URL = env.address("FLEETWATCH_PUBLIC_URL", "http://127.0.0.1:8000")
+# Commands that find the embedded stack by its data folder take the address that it runs at.
+PUBLIC_URL = env.address("FLEETWATCH_PUBLIC_URL", (_runtime.public_url if _runtime else "") or "http://127.0.0.1:8000")
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]", env.host_of(PUBLIC_URL)])
 CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS", [])
 BEHIND_TLS_PROXY = env.boolean("FLEETWATCH_BEHIND_TLS_PROXY", False)

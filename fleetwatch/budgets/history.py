@@ -93,6 +93,16 @@ def read(kind: str, now: datetime, *, with_today: bool = False) -> History:
     return History(keys, days, usd, lengths(days, organisation_zone))
 
 
+def without_gaps(usd: Floats, hours: Floats) -> Floats:
+    """Dollars [series, day, hour on the wall] with 0 for hours that the ledger has nothing of: there was no GPU, which costs nothing.
+
+    Before the first hour that it knows, and of an hour that a day does not have, nothing is known.
+    """
+    known = np.isfinite(usd).any(axis=0)
+    has_begun = np.maximum.accumulate(known.ravel()).reshape(known.shape)
+    return np.where(~np.isfinite(usd) & has_begun & (hours > 0), 0.0, usd)
+
+
 def _changed(kind: str, interval: Interval) -> set[datetime]:
     """The days of which a line's dollars are not those that are kept."""
     rows = SpendDay.objects.filter(kind=kind, start__gte=interval.start).values_list("key", "start", "usd", "wasted_usd")

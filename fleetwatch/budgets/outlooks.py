@@ -83,6 +83,7 @@ def _of_kind(kind: str, now: datetime, is_whole: bool) -> list[Outlook]:
     usd = kept.usd["cost"]
     if not np.isfinite(usd[:, -NEWEST_DAYS:]).any():
         return []
+    usd = history.without_gaps(usd, kept.hours)
     first = forecast.first_days(np.nansum(usd, axis=2))
     rhythm, trial = forecast.rhythm(usd, kept.hours), forecast.backtest(usd, kept.hours)
     origin, days = kept.days[-1].end, len(kept.days)

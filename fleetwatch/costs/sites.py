@@ -123,4 +123,8 @@ def _pieces(whole: Interval, stays: Stays, every: Mapping[str, Sequence[Region]]
 
 
 def _site(region: Region) -> Site:
-    return Site(region.name, region.pue, region.usd_per_kwh, region.g_per_kwh, region.source)
+    """As somebody described the region; a grid that was left open is the average of the country whose code it is."""
+    if region.g_per_kwh is not None:
+        return Site(region.name, region.pue, region.usd_per_kwh, region.g_per_kwh, region.source)
+    known = example_site(region.name)
+    return Site(region.name, region.pue, region.usd_per_kwh, known.g_per_kwh, known.source or region.source)

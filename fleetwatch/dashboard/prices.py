@@ -1,6 +1,6 @@
 """What the settings page can change about money: rates, rates of exchange, commitments, regions. As changes.py, which lists them."""
 
-from datetime import UTC, date, datetime, time
+from datetime import datetime
 from decimal import Decimal
 
 from django.shortcuts import get_object_or_404
@@ -13,9 +13,11 @@ from fleetwatch.costs.subjects import KINDS, Subject, find
 from fleetwatch.dashboard import numbers
 from fleetwatch.dashboard.asked import Asked, Done, RefusedError
 from fleetwatch.inventory.models import GPUModel
-from fleetwatch.lib import amounts
+from fleetwatch.lib import amounts, csv_cells
+from fleetwatch.lib.csv_rows import FieldError
 from fleetwatch.lib.intervals import floor_hour
 
+NO_MOMENT = "A date, please, like 2026-11-01, or a time like 2026-11-01T14:00Z."
 NO_SUBJECT = "Choose a GPU model, a pool or a node, or name one: node gpu-07."
 # field of the service -> of the form
 RATE_FIELDS = {"price": "usd", "valid_from": "since", "pool": "named"}
@@ -121,12 +123,11 @@ def _commitment(asked: Asked) -> Commitment:
 
 
 def _read_until(asked: Asked) -> datetime | None:
-    """The field "until" as the midnight that begins that day, None where it is empty. Raises RefusedError."""
-    text = asked.text("until")
+    """The field "until": the midnight that begins that day, or a time with its offset; None where it is empty. Raises RefusedError."""
     try:
-        return datetime.combine(date.fromisoformat(text), time.min, tzinfo=zone()).astimezone(UTC) if text else None
-    except (ValueError, OverflowError):
-        raise RefusedError({"until": "A date, please, like 2026-11-01."}) from None
+        return csv_cells.moment("until", asked.text("until"), zone())
+    except FieldError:
+        raise RefusedError({"until": NO_MOMENT}) from None
 
 
 def set_region(asked: Asked) -> Done:
@@ -182,13 +183,11 @@ def _from_then_on(valid_from: datetime) -> str:
 
 
 def read_since(text: str, now: datetime) -> datetime:
-    """A day of the organisation, "beginning", or this hour where nothing is said. Raises RateError."""
+    """A day of the organisation, a time with its offset, "beginning", or this hour where nothing is said. Raises RateError."""
     since = text.strip()
-    if since == "beginning":
+    if since.lower() == "beginning":
         return costs.BEGINNING
-    if not since:
-        return floor_hour(now)
     try:
-        return datetime.combine(date.fromisoformat(since), time.min, tzinfo=zone()).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise costs.RateError("A date, please, like 2026-11-01.", field="valid_from") from None
+        return csv_cells.moment("valid_from", since, zone()) or floor_hour(now)
+    except FieldError:
+        raise costs.RateError(NO_MOMENT, field="valid_from") from None

@@ -150,6 +150,7 @@ class Runtime:
     database_url: str
     redis_url: str
     secret_key: str
+    public_url: str = ""  # "" in what older versions wrote
 
 
 def read_runtime(folder: Path) -> Runtime | None:
@@ -160,7 +161,7 @@ def read_runtime(folder: Path) -> Runtime | None:
     path = folder / RUNTIME_FILE
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-        return Runtime(**{key: facts[key] for key in ("database_url", "redis_url", "secret_key")})
+        return Runtime(**{key: facts[key] for key in ("database_url", "redis_url", "secret_key")}, public_url=facts.get("public_url", ""))
     except FileNotFoundError:
         return None
     except (NotADirectoryError, PermissionError) as error:

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+import numpy as np
 import pytest
 
 from fleetwatch.accounts.selectors import organisation
@@ -162,14 +163,34 @@ def test_a_team_that_began_today_has_no_forecast_and_says_why():
 
 
 @pytest.mark.parametrize(("days_ago", "forecasts"), [(28, 2), (29, 0)])
-def test_after_four_weeks_of_which_nothing_is_known_nothing_is_expected_and_not_nothing(days_ago, forecasts):
+def test_after_four_weeks_of_which_nothing_is_known_there_is_no_forecast(days_ago, forecasts):
     kept(50)
     SpendDay.objects.filter(start__gt=MIDNIGHT - days_ago * DAY).delete()
 
     assert outlooks.make(NOW, is_whole=True) == {"forecasts": forecasts}
     assert selectors.line(None, NOW).reason == ("" if forecasts else outlooks.NO_HISTORY)
-    if forecasts:
-        assert selectors.line(None, NOW).end.end.expected_usd == pytest.approx(10.5 * 48 - 1)
+
+
+def test_hours_without_any_gpu_cost_nothing():
+    """A fleet of one job of six hours ten days ago: nothing since, so that next to nothing is expected."""
+    start = MIDNIGHT - 10 * DAY
+    hours = [24.0 if 9 <= hour < 15 else None for hour in range(24)]
+    SpendDay.objects.create(kind="fleet", key="", start=start, usd=144, wasted_usd=0, hours=hours, wasted_hours=hours)
+
+    outlooks.make(NOW, is_whole=True)
+
+    [forecast] = Outlook.objects.all()
+    assert sum(map(sum, forecast.usd_per_hour)) < 144 / 10 * 7
+    assert selectors.line(None, NOW).end.end.expected_usd < 144
+
+
+def test_before_the_first_hour_nothing_is_known_and_after_it_everything():
+    usd = np.array([[[np.nan, 2.0, np.nan], [np.nan, np.nan, 1.0]]])
+    hours = np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 1.0]])
+
+    filled = history.without_gaps(usd, hours)
+
+    np.testing.assert_array_equal(filled, [[[np.nan, 2.0, 0.0], [0.0, np.nan, 1.0]]])
 
 
 def test_an_empty_ledger_is_a_fleet_that_spent_nothing():

@@ -44,6 +44,20 @@ def test_where_a_price_or_a_grid_is_not_known_the_rest_is_told_in_kilowatt_hours
     assert (found.usd, found.unpriced_kwh, found.co2e_g, found.unknown_grid_kwh) == (Decimal("0.25"), 2, 500, 2)
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize(("name", "grams"), [("DE", 381), ("de", 381), ("eu-central-1", None)])
+def test_a_region_whose_grid_was_left_open_has_its_countrys_average(name, grams):
+    gpu = a_gpu(node="n1")
+    a_place("n1", region=name)
+    an_entry(gpu, "useful", energy_j=3_600_000.0)
+    set_region(name, valid_from=LONG_AGO, pue=Decimal(1), usd_per_kwh=Decimal("0.3"), g_per_kwh=None, source="bill")
+
+    found = energy(Interval(HOUR, HOUR + timedelta(hours=1)))
+
+    assert (found.co2e_g, found.usd) == (grams, Decimal("0.3"))
+    assert found.sites[0].source == (EXAMPLE_SOURCE if grams else "bill")
+
+
 def test_a_region_that_is_a_countrys_code_has_its_average_grid_as_an_example():
     assert (example_site("de").g_per_kwh, example_site("de").source, example_site("de").is_example) == (381, EXAMPLE_SOURCE, True)
     assert (example_site("moon").g_per_kwh, example_site("moon").pue) == (None, Decimal("1.56"))

@@ -416,3 +416,26 @@ def test_a_viewer_sees_rights_and_no_form(viewer):
 
     assert "speaks for its own node alone" in page
     assert "agent-token-rights" not in page
+
+
+@pytest.mark.parametrize(("since", "begins"), [("2026-11-19T14:00Z", "2026-11-19T14:00Z"), ("2026-11-19T15:00+01:00", "2026-11-19T14:00Z")])
+def test_a_rate_begins_at_a_time_as_in_a_file(admin, since, begins):
+    model = factories.gpu(factories.node()).model
+
+    answer = admin.post("/settings/rate", {"subject": f"model:{model.name}", "usd": "2", "since": since})
+
+    assert answer.status_code == 302
+    assert Rate.objects.get().valid_from == datetime.fromisoformat(begins)
+
+
+@pytest.mark.parametrize(
+    ("since", "sentence"),
+    [("2026-11-19T14:30Z", "A rate changes on a full UTC hour"), ("2026-11-19T14:00", "A date, please, like 2026-11-01, or a time like")],
+)
+def test_a_time_that_no_rate_can_begin_at_is_said(admin, since, sentence):
+    model = factories.gpu(factories.node()).model
+
+    answer = admin.post("/settings/rate", {"subject": f"model:{model.name}", "usd": "2", "since": since})
+
+    assert answer.status_code == 422
+    assert sentence in text_of(answer)

@@ -1,3 +1,4 @@
+import json
 import os
 from pathlib import Path
 
@@ -54,6 +55,15 @@ def test_another_database_is_refused():
 
 def test_without_a_runtime_file_there_is_no_stack(tmp_path):
     assert env.read_runtime(tmp_path) is None
+
+
+def test_commands_know_the_address_of_the_stack_that_they_found(tmp_path):
+    facts = {"database_url": "postgresql://x/y", "redis_url": "redis://x", "secret_key": "s" * 50}
+    (tmp_path / "runtime.json").write_text(json.dumps(facts | {"public_url": "https://fleet.example.com"}))
+    assert env.read_runtime(tmp_path).public_url == "https://fleet.example.com"
+
+    (tmp_path / "runtime.json").write_text(json.dumps(facts))
+    assert env.read_runtime(tmp_path).public_url == ""
 
 
 def test_a_damaged_runtime_file_says_what_to_do(tmp_path):

@@ -1,5 +1,6 @@
 """manage.py without a hub to talk to: one clear line, never a traceback."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -87,6 +88,18 @@ def test_the_embedded_stack_refuses_a_published_key_too(tmp_path):
 
     assert done.returncode == 2
     assert "fleetwatch: SECRET_KEY: this is a published example" in done.stderr
+
+
+def test_a_command_links_to_the_address_that_the_stack_runs_at(tmp_path):
+    facts = {"database_url": "postgresql://x/y", "redis_url": "redis://x", "secret_key": "s" * 50, "public_url": "http://127.0.0.1:8471"}
+    (tmp_path / "runtime.json").write_text(json.dumps(facts))
+    show = "from django.conf import settings; print(settings.PUBLIC_URL, settings.ALLOWED_HOSTS[-1])"
+
+    found = manage("shell", "-v", "0", "-c", show, FLEETWATCH_DATA=str(tmp_path))
+    named = manage("shell", "-v", "0", "-c", show, FLEETWATCH_DATA=str(tmp_path), FLEETWATCH_PUBLIC_URL="https://fleet.example.com")
+
+    assert found.stdout.split() == ["http://127.0.0.1:8471", "127.0.0.1"]
+    assert named.stdout.split() == ["https://fleet.example.com", "fleet.example.com"]
 
 
 def test_a_damaged_runtime_file_is_said_in_one_line(tmp_path):

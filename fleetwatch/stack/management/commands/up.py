@@ -101,7 +101,8 @@ class Up:
         process = self.supervisor.start(plan.database(database)).process
         postgres.wait_until_ready(database, process)
         postgres.ensure_database(database)
-        runtime = {"database_url": database.url, "redis_url": redis.url(socket), "secret_key": secret}
+        addresses = {"database_url": database.url, "redis_url": redis.url(socket), "public_url": self.public_url}
+        runtime = addresses | {"secret_key": secret}
         folder.write_private(self.data / env.RUNTIME_FILE, json.dumps(runtime))
         return {}
 
