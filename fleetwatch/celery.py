@@ -76,6 +76,7 @@ app.conf.update(
         "operations.beat_worker": {"task": "fleetwatch.operations.tasks.beat_worker", "schedule": 10.0, "options": {"expires": 30}},
         "ingest.retire_silent": {"task": "fleetwatch.ingest.tasks.retire_silent", "schedule": 3600.0},
         "ingest.believe_moves": {"task": "fleetwatch.ingest.tasks.believe_moves", "schedule": 60.0, "options": {"expires": 60}},
+        "ingest.bill_silent": {"task": "fleetwatch.ingest.tasks.bill_silent", "schedule": 60.0, "options": {"expires": 60}},
         "operations.prune_runs": {"task": "fleetwatch.operations.tasks.prune_runs", "schedule": 3600.0},
         "telemetry.seal": {"task": "fleetwatch.telemetry.tasks.seal", "schedule": 60.0, "options": {"expires": 300}},
         "telemetry.join": {"task": "fleetwatch.telemetry.tasks.join", "schedule": 300.0, "options": {"expires": 300}},

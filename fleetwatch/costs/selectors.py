@@ -39,7 +39,6 @@ from fleetwatch.costs.totals import (
 )
 from fleetwatch.costs.traced import Traced, terms
 from fleetwatch.inventory.models import GPU, GPUModel, Node
-from fleetwatch.inventory.services import SILENT_MS
 from fleetwatch.jobs.models import Job
 from fleetwatch.ledger.models import Entry
 from fleetwatch.ledger.policy import STATES
@@ -321,7 +320,7 @@ def spending_now(now: datetime) -> SpendingNow:
         "now": now,
         "now_ms": now_ms,
         "since_ms": now_ms - CURRENT_RUN_MS,
-        "silent_ms": now_ms - SILENT_MS,
+        "live_since_ms": now_ms - CURRENT_RUN_MS,
         "idle": IDLE_PLACE,
     }
     with connection.cursor() as cursor:

@@ -10,7 +10,7 @@ from django.db import transaction
 from agent.wire import Batch, WireError
 from fleetwatch.ingest.models import Rights
 from fleetwatch.ingest.tokens import NO_RIGHTS
-from fleetwatch.inventory import intake
+from fleetwatch.inventory import intake, silence
 from fleetwatch.inventory import services as inventory
 from fleetwatch.inventory.extents import newest_ms, oldest_ms
 from fleetwatch.inventory.intake import Brought
@@ -176,17 +176,17 @@ def _batch_extent(batch: Batch, *, offset_ms: int) -> list[Span]:
 
 def _event_spans(node: Node, batch: Batch, *, offset_ms: int) -> list[Span]:
     """From each event on: a lost GPU stays lost until something else is said, which may be never."""
-    if not batch.events or node.last_ms is None:
+    if not batch.events or node.live_ms is None:
         return []
     first_ms = min(event["at_ms"] for event in batch.events) + offset_ms
-    return [(first_ms, max(node.last_ms, first_ms + 1))]
+    return [(first_ms, max(node.live_ms, first_ms + 1))]
 
 
 def _held_spans(node: Node, gpus: Mapping[int, GPU], held: Iterable[tuple[int, Span]]) -> list[Span]:
     """The time of other holders in which the GPU was capacity: a job that began last year touches no hour before the first window."""
     first = {gpu.pk: gpu.first_ms for gpu in gpus.values() if gpu.first_ms is not None}
-    last_ms = node.last_ms or 0
-    return [part for gpu_id, span in held if gpu_id in first for part in clip([span], first[gpu_id], last_ms)]
+    live_ms = node.live_ms or 0
+    return [part for gpu_id, span in held if gpu_id in first for part in clip([span], first[gpu_id], live_ms)]
 
 
 def touch_holds(held: Sequence[tuple[int, Span]], *, received_at: datetime) -> None:
@@ -223,6 +223,14 @@ def believe_silent_moves(now: datetime) -> dict[str, int]:
     changed = inventory.believe_silent(now)
     _touch(changed, received_at=now)
     return {"nodes": len(changed)}
+
+
+@transaction.atomic
+def bill_silent_nodes(now: datetime) -> dict[str, int]:
+    """How many silent nodes' GPUs are capacity for longer now; the hours of that time are marked."""
+    billed = silence.bill(now)
+    _touch({node_id: [span] for node_id, span in billed.items()}, received_at=now)
+    return {"nodes": len(billed)}
 
 
 class MoveError(ValueError):

@@ -20,7 +20,8 @@ class Node(models.Model):
     name = models.CharField(max_length=253, unique=True)
     labels = models.JSONField(default=dict)
     window_s = models.PositiveIntegerField(default=10)
-    last_ms = models.BigIntegerField(null=True, help_text="newest window end, host sample end or event: live capacity ends here")
+    last_ms = models.BigIntegerField(null=True, help_text="newest window end, host sample end or event: its last sign of life")
+    silent_ms = models.BigIntegerField(null=True, help_text="its silence is on the bill until then (silence.py); None = never was")
     last_received_at = models.DateTimeField(null=True)
     agent = models.JSONField(default=dict, help_text="what the newest batch said of its agent: version, driver, source, ...")
     clock_offset_ms = models.BigIntegerField(null=True, help_text="server minus agent clock at the newest batch; None = not sent")
@@ -28,6 +29,13 @@ class Node(models.Model):
     facts_digest = models.BinaryField(null=True, help_text="of what the newest batch said of labels and GPUs; None = not known (steady.py)")
     continued_order = models.JSONField(null=True, help_text="facts_order of the GPUs for which windows_ms speaks")
     windows_ms = models.BigIntegerField(null=True, help_text="end of the newest window of these GPUs; None = their own rows say it")
+
+    @property
+    def live_ms(self) -> int | None:
+        """Where the capacity of its GPUs ends for now: its last sign of life, or later where its silence is on the bill."""
+        if self.last_ms is None or self.silent_ms is None:
+            return self.last_ms
+        return max(self.last_ms, self.silent_ms)
 
 
 class Intake(models.Model):

@@ -56,7 +56,7 @@ class Life:
 
     def _capacity(self, gpu: GPU) -> list[Span]:
         reported = self.reported_by(gpu.pk)
-        end_ms = gpu.node.last_ms if gpu.retired_ms is None else gpu.retired_ms
+        end_ms = gpu.node.live_ms if gpu.retired_ms is None else gpu.retired_ms
         return stays.capacity(reported.own, reported.others, end_ms)
 
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 
 from fleetwatch.inventory.models import GPU, Node, Stay
 from fleetwatch.inventory.stays import Reported
@@ -22,6 +22,13 @@ def hosts() -> QuerySet[Node]:
 def nodes() -> list[Node]:
     """All nodes by name, each with its GPUs (`gpus.all()` asks nothing more)."""
     return list(Node.objects.prefetch_related("gpus__model", "gpus__parent").order_by("name"))
+
+
+def silent_nodes() -> list[Node]:
+    """The silent nodes on the bill (silence.py), silent the longest first, each with `gpu_count`, its GPUs."""
+    living = Q(gpus__first_ms__isnull=False, gpus__retired_ms=None, gpus__parent=None)
+    rows = Node.objects.filter(silent_ms__gt=F("last_ms")).annotate(gpu_count=Count("gpus", filter=living))
+    return list(rows.filter(gpu_count__gt=0).order_by("last_ms", "name"))
 
 
 def node(name: str) -> Node | None:

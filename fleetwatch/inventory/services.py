@@ -16,6 +16,7 @@ from fleetwatch.inventory.extents import newest_ms, windows_by_gpu
 from fleetwatch.inventory.intake import Brought
 from fleetwatch.inventory.models import GPU, Node, Stay
 from fleetwatch.inventory.moves import Life
+from fleetwatch.inventory.silence import RETIRED_AFTER_MS
 from fleetwatch.inventory.stays import Reported
 from fleetwatch.inventory.steady import forget, settle, settled
 from fleetwatch.lib.intervals import to_ms
@@ -23,7 +24,6 @@ from fleetwatch.lib.spans import Span, difference, union
 from fleetwatch.lib.sql import lock_key
 
 NODE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._:-]{0,251}[A-Za-z0-9])?")
-SILENT_MS = 7 * 86_400_000  # docs/ledger.md: capacity ends after 7 silent days, dated back to the last window
 
 WRITE_GPUS = """
 UPDATE inventory_gpu AS gpu
@@ -279,24 +279,24 @@ def _update_node(node: Node, batch: Batch, *, order: list[int], offset_ms: int, 
 def retire_silent(now: datetime) -> list[tuple[int, Span]]:
     """(node id, time in which capacity ended) of every GPU that this call retired.
 
-    Silent: its node reported on for 7 days after the GPU's last window. The
-    node's own time is what counts, so that a node that is off retires nothing and
-    an import of old logs is judged like live data. A GPU that returns is capacity again.
+    Silent: its node was on the bill for 7 days after the GPU's last window, be it that it reported on, or
+    is silent as a whole (silence.py). An import of old logs is judged like live data.
+    A GPU that returns is capacity again.
     Needs a transaction.
     """
     cutoff = to_ms(now)
-    quiet = settled(GPU.objects.filter(retired_ms__isnull=True, last_ms__lt=cutoff - SILENT_MS))
+    quiet = settled(GPU.objects.filter(retired_ms__isnull=True, last_ms__lte=cutoff - RETIRED_AFTER_MS))
     silent = [
         gpu
         for gpu in quiet.select_related("node").order_by("node_id", "id")
-        if min(gpu.node.last_ms or 0, cutoff) - (gpu.last_ms or 0) >= SILENT_MS
+        if min(gpu.node.live_ms or 0, cutoff) - (gpu.last_ms or 0) >= RETIRED_AFTER_MS
     ]
     forget({gpu.node_id for gpu in silent})
     retired = []
     for gpu in silent:
         # the conditions again in the UPDATE: a batch may have arrived since
         if GPU.objects.filter(pk=gpu.pk, last_ms=gpu.last_ms, retired_ms__isnull=True).update(retired_ms=gpu.last_ms):
-            retired.append((gpu.node_id, (gpu.last_ms or 0, gpu.node.last_ms or 0)))
+            retired.append((gpu.node_id, (gpu.last_ms or 0, gpu.node.live_ms or 0)))
             log.info("gpu retired", gpu=gpu.uuid, node=gpu.node.name, last_ms=gpu.last_ms)
     return retired
 
@@ -305,7 +305,7 @@ def retire_silent(now: datetime) -> list[tuple[int, Span]]:
 def retire(gpu: GPU, at: datetime) -> tuple[int, Span]:
     """Ends the GPU's capacity at `at`, by hand; (node id, time in which capacity changed)."""
     forget([gpu.node_id])
-    was_ms = gpu.retired_ms if gpu.retired_ms is not None else gpu.node.last_ms
+    was_ms = gpu.retired_ms if gpu.retired_ms is not None else gpu.node.live_ms
     gpu.retired_ms = to_ms(at)
     gpu.save(update_fields=["retired_ms"])
     ends = sorted((gpu.retired_ms, was_ms or gpu.retired_ms))

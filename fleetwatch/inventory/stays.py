@@ -86,7 +86,7 @@ def capacity(own: Sequence[Span], others: Sequence[Span], end_ms: int | None) ->
     """When a GPU was capacity of the node with the stays `own`: from its first window there until it was elsewhere.
 
     Between two stays with none of another node's in between it was there, and nobody saw it. `end_ms` is where the
-    last one ends if the GPU is still there: its retirement, or the node's newest sign of life; None = not known.
+    last one ends if the GPU is still there: its retirement, or where the node's capacity ends for now; None = not known.
     """
     if not own:
         return []

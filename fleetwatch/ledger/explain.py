@@ -183,7 +183,7 @@ def _rule(judged: Judged, place: int, parts: list[Part]) -> list[str]:
     if whose.job_id is None:
         words += [states.WHY.get(part.reason, "no allocation, and nothing holds it") for part in parts if part.state != "unavailable"]
     elif row < 0:
-        words.append(states.WHY["missing"])
+        words += [states.WHY[part.reason] for part in parts if part.reason in states.WHY]
     length_ms, own_ms = int(atoms.end_ms[atom] - atoms.start_ms[atom]), sum(part.gpu_ms for part in parts)
     if own_ms != length_ms:
         words.append(f"shared: {own_ms} of {length_ms} ms are this holder's")

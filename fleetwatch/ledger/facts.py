@@ -16,6 +16,7 @@ Mask = NDArray[np.bool_]
 Spans = Sequence[tuple[int, int]]
 
 NOBODY = -1  # no job's id
+FOREVER_MS = 2**53
 
 SCHEDULERS = ("slurm", "kubernetes", "declared")
 
@@ -55,7 +56,7 @@ class Capacity:
     """One GPU that is judged, and one [start_ms, end_ms) over which it is capacity; one that came back has several.
 
     A MIG instance has a parent and a weight: the share of the parent that it is, 0 to 1.
-    `is_live`: the end is only where the node's telemetry ends for now.
+    `is_live`: the end is only where the node's capacity ends for now.
     """
 
     gpu_id: int
@@ -123,7 +124,7 @@ class Outage:
 class Question:
     """What is judged: one node's windows and facts, over cuts[0] to cuts[-1]; answered for `target` alone.
 
-    `cuts` are the edges of entries, ascending, context included.
+    `cuts` are the edges of entries, ascending, context included; from `silent_ms` on the node gave no sign of life.
     """
 
     windows: Windows
@@ -134,6 +135,7 @@ class Question:
     cuts: Ints
     target: tuple[int, int]
     policy: Policy
+    silent_ms: int = FOREVER_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ class _Family:
         yield self._member(self.gpu, atoms, row=atoms.row, own_ms=parts[:, -1], rest_is_free=is_split & covered)
 
     def _atoms(self, start_ms: int, end_ms: int) -> Atoms:
-        edges = list(self.status)
+        edges = [*self.status, np.array([self.question.silent_ms], dtype=np.int64)]
         for one in (self.gpu, *self.instances):
             spans = [(one.start_ms, one.end_ms), *((outage.start_ms, outage.end_ms) for outage in self._outages(one))]
             edges.append(timeline.edges_of([*spans, *(span for held in self._holdings(one) for span in held.spans)]))
@@ -171,7 +171,8 @@ class _Family:
             rest_is_free=rest_is_free & (held == 0) if self.instances else rest_is_free,
             outages=self._outages(one),
             first_ms=one.start_ms,
-            live_end_ms=one.end_ms if one.is_live else None,
+            # silence says nothing of what went on before it: to where anything was heard
+            live_end_ms=min(one.end_ms, self.question.silent_ms) if one.is_live else None,
         )
 
 

@@ -135,7 +135,7 @@ def _take_from_entries(node_id: int, held: Held, gpu_ms: int, *, closed_ms: int,
     whose = Q(job__isnull=True) if job_id is None else Q(job_id=job_id)
     rows = Entry.objects.filter(whose, gpu_id=gpu_id, state=state, start__gte=from_ms(hour), start__lt=from_ms(hour + HOUR_MS))
     booked: list[store.Row] = []
-    for row in sorted(rows, key=lambda one: (-to_ms(one.start), one.reason != "missing", one.pk)):
+    for row in sorted(rows, key=lambda one: (-to_ms(one.start), one.reason not in ("missing", "silent"), one.pk)):
         less = min(gpu_ms, row.gpu_ms)
         if less and to_ms(row.start) < closed_ms:
             facts = [getattr(row, name) for name in store.ENTRY_COLUMNS[:-2]]

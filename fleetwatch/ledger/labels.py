@@ -27,6 +27,7 @@ class Label:
 
 
 MISSING = Label("unobserved", reason="missing")
+SILENT = Label("unobserved", reason="silent")
 ALLOCATION_UNKNOWN = Label("unobserved", reason="allocation_unknown")
 FREE = Label("free", tier="potential")
 USEFUL = Label("useful")
@@ -46,7 +47,7 @@ CERTAINTIES = ("probable", "certain")
 IDLE = tuple(Label("idle", kind=kind, tier=certainty) for kind in CONTEXT_KINDS for certainty in CERTAINTIES)
 INTERACTIVE = tuple(Label("idle", kind="interactive", tier=certainty) for certainty in CERTAINTIES)
 
-FIXED = (*UNSEEN, *HOLDER, USEFUL, UNDERUSED, STARTING, *SPINNING, *WITHIN, *GAP, *IDLE, *INTERACTIVE)
+FIXED = (*UNSEEN, SILENT, *HOLDER, USEFUL, UNDERUSED, STARTING, *SPINNING, *WITHIN, *GAP, *IDLE, *INTERACTIVE)
 NUMBER = {label: number for number, label in enumerate(FIXED)}
 
 

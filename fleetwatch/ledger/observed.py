@@ -35,10 +35,10 @@ ORDER BY said.start, gpu.uuid
 MISSING = """
 WITH said AS (
     SELECT gpu_id, start, gpu_ms FROM ledger_entry
-    WHERE node_id = %(node)s AND start >= %(start)s AND start < %(end)s AND reason = 'missing'
+    WHERE node_id = %(node)s AND start >= %(start)s AND start < %(end)s AND reason IN ('missing', 'silent')
     UNION ALL
     SELECT gpu_id, start, gpu_ms FROM ledger_adjustment
-    WHERE node_id = %(node)s AND start >= %(start)s AND start < %(end)s AND reason = 'missing'
+    WHERE node_id = %(node)s AND start >= %(start)s AND start < %(end)s AND reason IN ('missing', 'silent')
 )
 SELECT coalesce(gpu.parent_id, gpu.id), date_trunc('hour', said.start, 'UTC'), sum(said.gpu_ms)::bigint
 FROM said

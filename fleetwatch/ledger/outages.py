@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from fleetwatch.ledger import activity, windows
-from fleetwatch.ledger.facts import Capacity, Floats, Ints, Outage, Windows
+from fleetwatch.ledger.facts import FOREVER_MS, Capacity, Floats, Ints, Outage, Windows
 from fleetwatch.ledger.policy import Policy
 
 # XIDs after which only a reset or a reboot helps (docs.nvidia.com/deploy/xid-errors), and 79: fallen off the bus.
@@ -26,7 +26,6 @@ ACTIVITY_COLUMNS = (
     "spin_fraction", "tensor_active", "dram_active", "fp64_active", "power_w", "memory_used_bytes", "process_count",
     "encoder_ratio", "decoder_ratio", "jpeg_ratio", "ofa_ratio",
 )  # fmt: skip
-FOREVER_MS = 2**53
 
 
 class Event(Protocol):

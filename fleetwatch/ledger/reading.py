@@ -13,7 +13,7 @@ from fleetwatch.inventory.stays import Reported
 from fleetwatch.inventory.stays import capacity as capacity_spans
 from fleetwatch.jobs.selectors import holdings, source_status
 from fleetwatch.ledger import cuts, outages, states
-from fleetwatch.ledger.facts import COLUMNS, Capacity, Judgement, Outage, Question
+from fleetwatch.ledger.facts import COLUMNS, FOREVER_MS, Capacity, Judgement, Outage, Question
 from fleetwatch.ledger.policy import LONGEST_WINDOW_MS, Policy
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry import frames
@@ -25,30 +25,33 @@ _NO_WINDOWS = frames.Frame(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, columns={})
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What is known of a node's GPUs beyond their windows; a GPU that came back has several spans of capacity."""
+    """What is known of a node's GPUs beyond their windows; a GPU that came back has several spans of capacity.
+
+    `silent_ms`: from when on the node gave no sign of life.
+    """
 
     node_id: int
     capacities: list[Capacity]
     outages: dict[int, list[Outage]]
+    silent_ms: int = FOREVER_MS
 
 
 def capacities(node: Node) -> list[Capacity]:
-    """The node's GPUs that were ever observed there, with each span of their capacity: to where telemetry ends for now,
+    """The node's GPUs that were ever observed there, with each span of their capacity: to where the node's ends for now,
     to their retirement, or to the last window before they were elsewhere.
 
     A MIG instance is a part of its parent from its first window to its last.
     """
-    if node.last_ms is None:
+    live_ms = node.live_ms
+    if live_ms is None:
         return []
     stays_by_gpu = stays_of_node(node)
     gpus = node.gpus.select_related("model", "parent").order_by("pk")
-    return [
-        capacity for gpu in gpus if gpu.pk in stays_by_gpu for capacity in _capacities(gpu, stays_by_gpu[gpu.pk], node_last_ms=node.last_ms)
-    ]
+    return [capacity for gpu in gpus if gpu.pk in stays_by_gpu for capacity in _capacities(gpu, stays_by_gpu[gpu.pk], live_ms=live_ms)]
 
 
-def _capacities(gpu: GPU, reported: Reported, *, node_last_ms: int) -> Iterator[Capacity]:
-    end_ms = node_last_ms if gpu.retired_ms is None else gpu.retired_ms
+def _capacities(gpu: GPU, reported: Reported, *, live_ms: int) -> Iterator[Capacity]:
+    end_ms = live_ms if gpu.retired_ms is None else gpu.retired_ms
     newest_ms = gpu.newest_ms
     if gpu.parent is not None and newest_ms is not None:
         end_ms = min(end_ms, newest_ms)
@@ -91,9 +94,10 @@ def node_facts(node: Node, policy: Policy, known: Mapping[tuple[int, int, str], 
     `known` (by GPU, start and reason) spares reading again what has not changed since the last posting.
     """
     gpus = capacities(node)
+    silent_ms = FOREVER_MS if node.last_ms is None else node.last_ms
     told = events(node.pk, node.last_ms + 1) if node.last_ms is not None else []
     if not told:
-        return NodeFacts(node.pk, gpus, {})
+        return NodeFacts(node.pk, gpus, {}, silent_ms)
     reboots = boots(node.pk)
     found: dict[int, list[Outage]] = {}
     # of a GPU that came back the last span of its capacity: an outage ends where that does
@@ -102,7 +106,7 @@ def node_facts(node: Node, policy: Policy, known: Mapping[tuple[int, int, str], 
             _effective(node.pk, one, gpu, policy, known=(known or {}).get((gpu.gpu_id, one.start_ms, one.reason)))
             for one in outages.by_events(gpu.gpu_id, told, reboots)
         ]
-    return NodeFacts(node.pk, gpus, found)
+    return NodeFacts(node.pk, gpus, found, silent_ms)
 
 
 def _effective(node_id: int, outage: Outage, gpu: Capacity, policy: Policy, *, known: Known | None) -> Outage:
@@ -149,6 +153,7 @@ def question(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy, *, co
         cuts=cuts.edges(low, high, zone()),
         target=(start_ms, end_ms),
         policy=policy,
+        silent_ms=facts.silent_ms,
     )
 
 

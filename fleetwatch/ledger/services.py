@@ -8,13 +8,13 @@ from typing import Any
 import structlog
 from django.db import transaction
 from django.db.models import Max, Min
+from django.db.models.functions import Greatest
 
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.ledger import adjustments, closing, final, plan, reading, store
-from fleetwatch.ledger.facts import Capacity, spans_by_gpu
+from fleetwatch.ledger.facts import FOREVER_MS, Capacity, spans_by_gpu
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.models import Posted
-from fleetwatch.ledger.outages import FOREVER_MS
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.reading import Known, NodeFacts
 from fleetwatch.ledger.selectors import current_policy, longest_reach_ms
@@ -89,15 +89,21 @@ def repost_start(day: date, *, now: datetime) -> int:
 
 
 def repost_since(start_ms: int) -> int:
-    """How many hours of nodes were marked, from then to where each node's telemetry ends."""
-    nodes = Node.objects.filter(last_ms__gt=start_ms).order_by("pk").values_list("pk", "last_ms")
-    return sum(touch_hours(node_id, [(start_ms, last_ms)]) for node_id, last_ms in nodes if last_ms is not None)
+    """How many hours of nodes were marked, from then to where each node's capacity ends for now."""
+    nodes = Node.objects.annotate(until_ms=Greatest("last_ms", "silent_ms")).filter(until_ms__gt=start_ms).order_by("pk")
+    return sum(touch_hours(node_id, [(start_ms, until_ms)]) for node_id, until_ms in nodes.values_list("pk", "until_ms"))
 
 
 def repost_all(now: datetime) -> int:
     """How many hours were marked, of all that GPUs were capacity and whose columns are kept: after another time zone."""
-    spans = GPU.objects.filter(first_ms__isnull=False).values_list("node_id").annotate(Min("first_ms"), Max("node__last_ms"))
-    return sum(touch_hours(node_id, [(first_ms, last_ms)], received_at=now) for node_id, first_ms, last_ms in spans.order_by() if last_ms)
+    spans = (
+        GPU.objects.filter(first_ms__isnull=False)
+        .values_list("node_id")
+        .annotate(Min("first_ms"), Max(Greatest("node__last_ms", "node__silent_ms")))
+    )
+    return sum(
+        touch_hours(node_id, [(first_ms, until_ms)], received_at=now) for node_id, first_ms, until_ms in spans.order_by() if until_ms
+    )
 
 
 def set_policy(policy: Policy, *, now: datetime) -> PolicyRow:

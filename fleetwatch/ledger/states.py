@@ -16,7 +16,7 @@ from fleetwatch.ledger.activity import Activity
 from fleetwatch.ledger.atoms import Atoms, Said
 from fleetwatch.ledger.facts import NO_ENTRIES, NOBODY, Ints, Judgement, Mask, Question, RunParts, column
 from fleetwatch.ledger.holders import Spent
-from fleetwatch.ledger.labels import LABEL_SHIFT
+from fleetwatch.ledger.labels import LABEL_SHIFT, MISSING, NUMBER, SILENT, Kinds
 from fleetwatch.ledger.lanes import Lanes
 from fleetwatch.ledger.nobody import Nobody
 from fleetwatch.ledger.quiet import QuietRuns
@@ -26,6 +26,7 @@ from fleetwatch.ledger.tally import Figure, Groups, Tally
 # why a GPU that nobody was given is not simply free, by the reason of its label
 WHY = {
     "missing": "no window covers it, and nothing says that it was down",
+    "silent": "its node gave no sign of life any more, and nothing says that it was down",
     "allocation_unknown": "nobody says whether it was allocated, and that decides",
     "no_signal": "no allocation, and what was read does not say that nothing holds it",
     "process": "no allocation, but a process holds it",
@@ -80,17 +81,20 @@ def judged_lanes(question: Question) -> Judged | None:
     position = conditions.own[wanted]
     nobodys = int(np.searchsorted(position, own.nobodys))
     told = holders.spent(own, found, line, acts, policy, position=position[nobodys:])
-    return Judged(question, acts, said, line, own, found, conditions, wanted, _tally(line, own, rest, told, position=position))
+    counted = _tally(line, own, rest, told, position=position, silent_ms=question.silent_ms)
+    return Judged(question, acts, said, line, own, found, conditions, wanted, counted)
 
 
-def _tally(line: Atoms, own: Lanes, rest: Nobody, told: Spent, *, position: Ints) -> Tally:
+def _tally(line: Atoms, own: Lanes, rest: Nobody, told: Spent, *, position: Ints, silent_ms: int) -> Tally:
     """What nobody and what jobs spent, as one."""
     nobodys = len(position) - len(told.kind)
     of_nobody = position[:nobodys]
+    atom = own.atom[position]
+    kind = np.append(rest.label[of_nobody] << LABEL_SHIFT, told.kind)
     return Tally(
         lane=own.lane[position],
-        atom=own.atom[position],
-        kind=np.append(rest.label[of_nobody] << LABEL_SHIFT, told.kind),
+        atom=atom,
+        kind=_with_silence(kind, line.start_ms[atom] >= silent_ms),
         rest_ms=np.append(own.gpu_ms[of_nobody], told.rest_ms),
         busy=told.busy + nobodys,
         active_ms=told.active_ms,
@@ -99,6 +103,12 @@ def _tally(line: Atoms, own: Lanes, rest: Nobody, told: Spent, *, position: Ints
         stall_tier=np.array([holders.tier(one.kind) for one in own.whose], dtype=np.int64),
         labels=line.labels,
     )
+
+
+def _with_silence(kind: Kinds, is_silent: Mask) -> Kinds:
+    """The kinds, with what is missing since the node's last sign of life called so."""
+    kind[is_silent & (kind >> LABEL_SHIFT == NUMBER[MISSING])] = NUMBER[SILENT] << LABEL_SHIFT
+    return kind
 
 
 def _summed(judged: Judged) -> Judgement:

@@ -75,7 +75,7 @@ def test_a_database_that_does_not_answer_takes_the_worker_with_it():
 
 
 def test_metrics_tell_gpu_seconds_and_dollars_by_state_team_and_model(api):
-    gpu = a_gpu(model="H100 SXM")
+    gpu = a_gpu(model="H100 SXM", last_ms=1_793_664_000_000)  # 2026-11-03T00:00Z
     a_rate("3.60", gpu=gpu)
     an_entry(gpu, "idle", 1_800_000, job=a_job(team="nlp"), tier="certain")
     an_entry(gpu, "free", 1_800_000)

@@ -23,7 +23,7 @@ def a_gpu(
     *, node: str = "gpu-01", model: str | None = "H100 SXM", uuid: str | None = None, parent: GPU | None = None, **fields: object
 ) -> GPU:
     number = next(_numbers)
-    home, _ = Node.objects.get_or_create(name=node)
+    home, _ = Node.objects.get_or_create(name=node, defaults={"last_ms": fields.get("last_ms", to_ms(HOUR))})
     product = GPUModel.objects.get_or_create(name=model)[0] if model else None
     defaults = {
         "index": number % 8,

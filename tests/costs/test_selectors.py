@@ -10,6 +10,7 @@ from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs import selectors
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.selectors import NOBODY, Scope, capacity_at_most, dollars_over_time, spending_now, totals, totals_by
+from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import Interval, to_ms
 from tests.costs.factories import HOUR, HOUR_MS, a_gpu, a_job, a_rate, a_run, an_entry
 
@@ -378,9 +379,10 @@ def test_runs_of_long_ago_are_not_now():
     assert (spending_now(HOUR).allocated_gpus, spending_now(HOUR).idle_gpus) == (0, 0)
 
 
-@pytest.mark.parametrize(("silent_ms", "gpus"), [(7 * 86_400_000 - 1, 1), (7 * 86_400_000, 0)])
-def test_a_gpu_silent_for_seven_days_costs_nothing_now(silent_ms, gpus):
-    a_gpu(last_ms=to_ms(HOUR) - silent_ms)
+@pytest.mark.parametrize(("ended_ms", "gpus"), [(599_999, 1), (600_000, 0)])
+def test_a_gpu_whose_node_is_off_the_bill_costs_nothing_now(ended_ms, gpus):
+    a_gpu()
+    Node.objects.update(last_ms=to_ms(HOUR) - 86_400_000, silent_ms=to_ms(HOUR) - ended_ms)
 
     assert spending_now(HOUR).gpus == gpus
 

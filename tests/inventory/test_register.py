@@ -4,7 +4,8 @@ import pytest
 
 from fleetwatch.inventory import selectors
 from fleetwatch.inventory.models import GPU, GPUModel, Node
-from fleetwatch.inventory.services import SILENT_MS, node_by_name, register_batch, retire, retire_silent
+from fleetwatch.inventory.services import node_by_name, register_batch, retire, retire_silent
+from fleetwatch.inventory.silence import RETIRED_AFTER_MS
 from fleetwatch.lib.intervals import from_ms
 from tests.ingest.factories import NOW, NOW_MS, T0, batch, gpu
 
@@ -71,7 +72,7 @@ def test_a_gpu_that_names_itself_as_its_parent_has_none():
     assert GPU.objects.get().parent is None
 
 
-@pytest.mark.parametrize(("silent_ms", "retired"), [(SILENT_MS - 1, 0), (SILENT_MS, 1)])
+@pytest.mark.parametrize(("silent_ms", "retired"), [(RETIRED_AFTER_MS - 1, 0), (RETIRED_AFTER_MS, 1)])
 def test_a_gpu_is_retired_after_seven_silent_days_of_its_node(silent_ms, retired):
     last_ms = T0 + 30_000
     register(gpus=[gpu("GPU-1"), gpu("GPU-2")])

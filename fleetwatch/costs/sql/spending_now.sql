@@ -1,5 +1,5 @@
 -- One row: what the fleet costs per hour at this moment, and the part of it that stands idle.
--- In:  now (timestamptz), now_ms, since_ms (bigint): runs that end after since_ms are current; silent_ms: GPUs last seen before it are gone;
+-- In:  now (timestamptz), now_ms, since_ms (bigint): runs that end after since_ms are current; live_since_ms: nodes whose capacity ended before it are gone;
 --      idle: the place of that state in state_ms.
 -- Again: safe, it only reads.
 WITH capacity AS (
@@ -16,8 +16,8 @@ WITH capacity AS (
     WHERE gpu.parent_id IS NULL
       AND gpu.first_ms IS NOT NULL
       AND (gpu.retired_ms IS NULL OR gpu.retired_ms > %(now_ms)s)
-      -- silent for as long as retires a GPU: a node that is off reports nothing that could retire its own
-      AND GREATEST(gpu.last_ms, CASE WHEN gpu.facts_order = node.continued_order THEN node.windows_ms END) > %(silent_ms)s
+      -- a silent node's too: it is on the bill as in every period (inventory/silence.py)
+      AND GREATEST(node.last_ms, node.silent_ms) > %(live_since_ms)s
 ),
 recent_run AS (
     -- node by node: the index run_by_node_end answers each

@@ -19,6 +19,7 @@ from fleetwatch.dashboard.parameters import PERIOD, takes, takes_only
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.diagnosis.causes import of_kind
 from fleetwatch.diagnosis.selectors import findings, with_jobs
+from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.check import waiting_hours
 from fleetwatch.ledger.state_days import SETTLED
@@ -27,6 +28,7 @@ from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour
 TOP = 6
 TOP_SAVINGS = 5
 WORST_GPUS = 10
+MAX_SILENT = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +100,14 @@ def _unposted(interval: Interval, now: datetime) -> int:
 
 
 def _now(now: datetime) -> dict[str, Any]:
-    """What the fleet costs now and what stands idle; the job that idles longest with its cost so far."""
+    """What the fleet costs now and what stands idle; the job that idles longest with its cost so far; the silent nodes."""
     spending = costs.spending_now(now)
-    return {"spending": spending, "longest": longest_idle(now) if spending.idle_gpus else None}
+    return {
+        "spending": spending,
+        "longest": longest_idle(now) if spending.idle_gpus else None,
+        "silent": inventory.silent_nodes(),
+        "max_silent": MAX_SILENT,
+    }
 
 
 def _change(totals: Totals, previous: Interval) -> Change:

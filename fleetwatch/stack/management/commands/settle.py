@@ -44,6 +44,7 @@ def steps(now: datetime) -> tuple[Step, ...]:
     closed = now - seal.HOUR - seal.GRACE
     return (
         Step("rates", costs.ensure_example_rates),
+        Step("bill", ingest.bill_silent_nodes),
         Step("retire", ingest.retire_silent_gpus),
         Step("move", ingest.believe_silent_moves),
         Step("post", lambda at: ledger.post(at, LIMIT), lambda: TouchedHour.objects.filter(pk__lte=last_touch).exists()),

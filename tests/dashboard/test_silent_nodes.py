@@ -1,0 +1,49 @@
+"""The overview says which nodes are silent since when; a fleet that reports has no such line."""
+
+import pytest
+
+from fleetwatch.lib.intervals import to_ms
+from tests.dashboard import factories
+from tests.dashboard.test_views import text_of
+
+pytestmark = pytest.mark.django_db
+NOW_MS = to_ms(factories.NOW)
+MINUTE = 60_000
+
+
+def a_node(name, *, silent_minutes=0, gpus=1, **fields):
+    last_ms = NOW_MS - silent_minutes * MINUTE
+    node = factories.node(name, last_ms=last_ms, silent_ms=NOW_MS - MINUTE if silent_minutes else None)
+    for index in range(gpus):
+        factories.gpu(node, index=index, **fields)
+
+
+def test_the_overview_says_which_nodes_are_silent_since_when(admin):
+    a_node("gpu-01", silent_minutes=30, gpus=2)
+    a_node("gpu-02", silent_minutes=20)
+    a_node("gpu-03")
+
+    for address in ("/", "/now"):
+        page = text_of(admin.get(address))
+        assert "<b>2 nodes are silent</b>, unobserved and on the bill:" in page
+        assert '<a href="/nodes/gpu-01">gpu-01</a> (2 GPUs) since' in page
+        assert '<a href="/nodes/gpu-02">gpu-02</a> (1 GPU) since' in page
+        assert page.index("gpu-01</a>") < page.index("gpu-02</a>")
+
+
+def test_a_fleet_that_reports_has_no_line_of_silent_nodes(admin):
+    a_node("gpu-01")
+    a_node("gpu-02", silent_minutes=30, retired_ms=NOW_MS - 30 * MINUTE)
+
+    assert 'id="silent"' not in text_of(admin.get("/"))
+
+
+def test_of_many_silent_nodes_the_first_are_named(admin):
+    for number in range(7):
+        a_node(f"gpu-{number}", silent_minutes=60 - number)
+
+    page = text_of(admin.get("/"))
+
+    assert "<b>7 nodes are silent</b>" in page
+    assert '<a href="/status">all of them</a>' in page
+    assert ("gpu-4</a>" in page, "gpu-5</a>" in page) == (True, False)
