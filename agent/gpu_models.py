@@ -17,6 +17,13 @@ _IDLE_W = (
     (r"A10", 15.0),
     (r"T4", 10.0),
     (r"V100-SXM2-(?:16|32)GB", 40.0),
+    (r"GB300", 175.0),
+    (r"A10G", 25.0),
+    (r"RTX 4000 SFF Ada Generation", 8.0),
+    (r"GeForce RTX 3090", 27.0),
+    (r"GeForce RTX 3080", 22.0),
+    (r"GeForce RTX 3060", 11.0),
+    (r"GeForce RTX 2080 SUPER", 37.0),
 )
 _PATTERNS = tuple((re.compile(r"(?:NVIDIA |Tesla |NVIDIA Tesla )?" + name), watts) for name, watts in _IDLE_W)
 

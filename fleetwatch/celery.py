@@ -67,6 +67,7 @@ app.conf.update(
     beat_schedule={
         # several may run at once, for minutes while history comes in: what else is due goes first, or would expire before its turn
         "ledger.post": {"task": "fleetwatch.ledger.tasks.post", "schedule": 15.0, "options": {"expires": 60, "priority": LAST}},
+        "ledger.learn_idle_power": {"task": "fleetwatch.ledger.tasks.learn_idle_power", "schedule": 600.0, "options": {"expires": 600}},
         "ledger.apply_retention": {"task": "fleetwatch.ledger.tasks.apply_retention", "schedule": 3600.0},
         "ledger.refresh_state_days": {
             "task": "fleetwatch.ledger.tasks.refresh_state_days",

@@ -157,7 +157,8 @@ def gpu(request: HttpRequest, uuid: str, period: Period) -> Answer:
     total = costs.totals(wanted.interval, scope=Scope(gpu=found.uuid))
     rates = [rows.rate_span(rate) for rate in GPURate.objects.filter(gpu=found).order_by("valid_from")]
     places = [rows.place_row(place) for place in inventory.life(found.uuid)]
-    return wanted.echo() | rows.gpu_row(found, figures(total)) | {"rates": rates, "stays": places}
+    more = {"rates": rates, "stays": places, "idle_power": rows.idle_power_row(found)}
+    return wanted.echo() | rows.gpu_row(found, figures(total)) | more
 
 
 @router.get("/gpus/{uuid}/series", operation_id="getGpuSeries", response=schemas.Series, tags=["fleet"])

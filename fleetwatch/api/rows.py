@@ -19,6 +19,7 @@ from fleetwatch.jobs.models import Job, JobChange
 from fleetwatch.jobs.records import Voice
 from fleetwatch.jobs.selectors import Contradicted, JobSource, PendingJobs, wait_ms
 from fleetwatch.ledger.policy import STATES
+from fleetwatch.ledger.selectors import idle_power
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry.selectors import Drain
 
@@ -130,6 +131,17 @@ def source_row(source: JobSource) -> Shape:
         "silent_since": _at(source.silent_ms),
         "why": source.why,
     }
+
+
+def idle_power_row(gpu: GPU) -> Shape | None:
+    """What the GPU draws at idle and how that is known; None where it is not."""
+    row = idle_power(gpu)
+    if row is not None:
+        source = "learned" if row.readings else "set"
+        return {"watts": row.watts, "source": source, "readings": row.readings, "first_at": _at(row.first_ms), "last_at": _at(row.last_ms)}
+    if gpu.model is None or gpu.model.idle_w is None:
+        return None
+    return {"watts": gpu.model.idle_w, "source": "model", "readings": 0, "first_at": None, "last_at": None}
 
 
 def gpu_row(gpu: GPU, figures: Shape) -> Shape:

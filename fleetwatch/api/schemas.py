@@ -347,9 +347,20 @@ class StayRow(Schema):
     is_believed: bool
 
 
+class IdlePower(Schema):
+    """What a GPU draws at idle: of its model, learned from its own readings between first and last, or set by an admin."""
+
+    watts: float
+    source: Literal["model", "learned", "set"]
+    readings: int
+    first_at: datetime | None
+    last_at: datetime | None
+
+
 class GPUDetail(Period, GPURow):
     """One GPU in the period, where it was from when to when, and what it cost per hour from when to when."""
 
+    idle_power: IdlePower | None
     rates: list[RateSpan]
     stays: list[StayRow]
 

@@ -7,6 +7,7 @@ shows them rounds (pricing.usd) or splits a rounded total into lines (pricing.li
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import TypeVar
 
 from fleetwatch.costs.pricing import HOUR_MS
 from fleetwatch.ledger.policy import STATES, TIERS
@@ -93,8 +94,22 @@ class Totals:
         return sum(self.states[state] for state in ALLOCATED_STATES)
 
     @property
+    def shown_states(self) -> dict[str, int]:
+        """The states with what is only utilisation (`unverified`) apart from what is useful."""
+        return _apart(self.states, self.busy_only_ms)
+
+    @property
+    def shown_cost(self) -> dict[str, Decimal]:
+        """Their dollars."""
+        return _apart(self.cost_by_state, self.busy_only_usd)
+
+    @property
     def useful_share_of_observed(self) -> float | None:
-        return self.states["useful"] / self.observed_ms if self.observed_ms else None
+        """Useful ÷ observed, 0 to 1, "busy, unverified" left out of both; None without any, or where all the useful time is so."""
+        counted_ms = self.observed_ms - self.busy_only_ms
+        if counted_ms <= 0 or self._is_useful_unmeasured:
+            return None
+        return (self.states["useful"] - self.busy_only_ms) / counted_ms
 
     @property
     def wasted_share_of_observed(self) -> float | None:
@@ -109,9 +124,9 @@ class Totals:
 
     @property
     def spend_efficiency(self) -> float | None:
-        """Useful dollars ÷ all dollars, 0 to 1, "busy time only" left out of both.
+        """Useful dollars ÷ all dollars, 0 to 1, "busy, unverified" left out of both.
 
-        None without dollars, and where all the useful time is "busy time only": 0 would be a lie.
+        None without dollars, and where all the useful time is "busy, unverified": 0 would be a lie.
         """
         counted_usd = self.cost_usd - self.busy_only_usd
         if counted_usd <= 0 or self._is_useful_unmeasured:
@@ -120,7 +135,7 @@ class Totals:
 
     @property
     def usd_per_useful_gpu_hour(self) -> Decimal | None:
-        """All dollars ÷ useful GPU-hours, "busy time only" left out of both; None without useful time or dollars."""
+        """All dollars ÷ useful GPU-hours, "busy, unverified" left out of both; None without useful time or dollars."""
         measured_ms = self.states["useful"] - self.busy_only_ms
         if not measured_ms or not self.cost_usd:
             return None
@@ -129,6 +144,15 @@ class Totals:
     @property
     def _is_useful_unmeasured(self) -> bool:
         return bool(self.busy_only_ms) and self.busy_only_ms == self.states["useful"]
+
+
+Amount = TypeVar("Amount", int, Decimal)
+
+
+def _apart(amounts: dict[str, Amount], unverified: Amount) -> dict[str, Amount]:
+    return {"useful": amounts["useful"] - unverified, "unverified": unverified} | {
+        state: amount for state, amount in amounts.items() if state != "useful"
+    }
 
 
 def nothing() -> Totals:

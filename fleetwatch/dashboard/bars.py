@@ -45,7 +45,7 @@ def state_bar(amounts: Mapping[str, Decimal | int]) -> list[Segment]:
     if total <= 0:
         return segments
     before = Decimal(0)
-    for state in words.STATES:
+    for state in words.SHOWN:
         share = Decimal(amounts.get(state.name, 0)) / total
         if share > 0:
             title = f"{state.label} {numbers.percent(share)}"

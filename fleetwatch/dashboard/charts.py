@@ -21,6 +21,7 @@ from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU
+from fleetwatch.ledger.selectors import idle_w_of
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.telemetry import selectors as telemetry
 
@@ -72,11 +73,12 @@ def _spend(params: Params, period: Period) -> Chart:
     buckets = costs.dollars_over_time(period.interval, step, scope=_scope(params))
     drawn = spent_bars(buckets, step, period)
     bars = [bar for _, bar in drawn]
-    dollars = {state: [round(float(bucket.totals.cost_by_state[state]), 6) for bucket, _ in drawn] for state in words.NAMES}
+    shown = [bucket.totals.shown_cost for bucket, _ in drawn]
+    dollars = {state.name: [round(float(cost[state.name]), 6) for cost in shown] for state in words.SHOWN}
     rows: list[list[Cell]] = [
-        [_text(bar.start), _text(bar.end), *(dollars[state][index] for state in words.NAMES)] for index, bar in enumerate(bars)
+        [_text(bar.start), _text(bar.end), *(values[index] for values in dollars.values())] for index, bar in enumerate(bars)
     ]
-    columns = [f"Start ({period.zone})", f"End ({period.zone})", *(f"{state.label} $" for state in words.STATES)]
+    columns = [f"Start ({period.zone})", f"End ({period.zone})", *(f"{state.label} $" for state in words.SHOWN)]
     return Chart(f"Dollars per {step} by state", figures.dollars_by_state(bars, dollars, step=step), columns, rows)
 
 
@@ -274,7 +276,7 @@ def _local(at_ms: int, period: Period) -> datetime:
 
 def _waiting_w(gpu: GPU) -> float | None:
     """What a GPU takes at most that waits in a kernel; None where its board is not known."""
-    idle_w, limit_w = gpu.model.idle_w if gpu.model else None, _limit_w(gpu)
+    idle_w, limit_w = idle_w_of(gpu), _limit_w(gpu)
     return None if idle_w is None or limit_w is None else idle_w + marks.POLICY.spin_power_max * (limit_w - idle_w)
 
 
@@ -310,7 +312,7 @@ def _range(column: str, gpu: GPU, told: Mapping[str, Sequence[float | None]]) ->
         return (0.0, float(gpu.memory_total_bytes)) if gpu.memory_total_bytes else None
     if column != "power_w":
         return (0.0, 1.0)
-    idle_w, limit_w = gpu.model.idle_w if gpu.model else None, _limit_w(gpu)
+    idle_w, limit_w = idle_w_of(gpu), _limit_w(gpu)
     return (idle_w, limit_w) if idle_w is not None and limit_w is not None and idle_w < limit_w else None
 
 

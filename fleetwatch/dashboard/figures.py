@@ -68,7 +68,7 @@ def dollars_by_state(bars: Sequence[Bar], dollars: Mapping[str, Sequence[float]]
     """
     x = [_iso(bar.start) for bar in bars]
     traces = []
-    for state in words.STATES:
+    for state in words.SHOWN:
         spent = list(dollars.get(state.name, ()))
         if not any(spent):
             continue

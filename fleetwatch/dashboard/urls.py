@@ -30,6 +30,7 @@ urlpatterns = [
     path("fleet", machines.fleet, name="fleet"),
     path("nodes/<str:name>", machines.node, name="node"),
     path("gpus/<path:uuid>/move", machines.move_gpu, name="move-gpu"),
+    path("gpus/<path:uuid>/idle-power", machines.set_idle_power, name="set-idle-power"),
     path("gpus/<path:uuid>", machines.gpu, name="gpu"),
     path("jobs", jobs.jobs, name="jobs"),
     path("jobs/<path:key>", jobs.job, name="job"),

@@ -63,8 +63,18 @@ STATES = (
         "",
     ),
 )
-BY_NAME = {state.name: state for state in STATES}
-NAMES = tuple(BY_NAME)
+NAMES = tuple(state.name for state in STATES)
+UNVERIFIED = StateWords(
+    "unverified",
+    "Busy, unverified",
+    "The part of useful time of which utilisation alone tells: no unit's counter was read, and power says nothing of the work, mostly "
+    "because what the GPU draws at idle is not known. Left out of every efficiency figure.",
+    "-",
+    "",
+)
+# As bars, legends and charts show them: what is only utilisation apart from what is useful.
+SHOWN = (STATES[0], UNVERIFIED, *STATES[1:])
+BY_NAME = {state.name: state for state in SHOWN}
 
 EVENTS = {
     "xid": "XID",

@@ -28,17 +28,21 @@ SERVING = re.compile(
     r"\b(vllm|triton(server)?|text-generation|tgi|ray[- ]?serve|sglang|tensorrt-llm|kserve|inferenceservice|ollama)\b", re.I
 )
 
+# What was learned or set of a GPU's idle power counts before its model's.
 # Of an instance's power and price nothing is known; how many sevenths of the compute it has its profile says: 3g.40gb, 1c.3g.40gb.
 _GPUS = """
 SELECT
     gpu.id,
-    CASE WHEN gpu.parent_id IS NULL THEN model.idle_w END,
+    CASE WHEN gpu.parent_id IS NULL THEN COALESCE(own.watts, model.idle_w) END,
     CASE WHEN gpu.parent_id IS NULL THEN COALESCE(gpu.power_limit_w, model.limit_w) END,
     gpu.memory_total_bytes,
     CASE WHEN gpu.parent_id IS NULL THEN gpu.model_id END,
     CASE WHEN gpu.parent_id IS NULL THEN 7 ELSE substring(gpu.mig_profile FROM '([1-7])g[.]')::int END
 FROM inventory_gpu AS gpu
 LEFT JOIN inventory_gpumodel AS model ON model.id = gpu.model_id
+LEFT JOIN LATERAL (
+    SELECT watts FROM ledger_idlepower WHERE gpu_id = gpu.id ORDER BY from_ms DESC, id DESC LIMIT 1
+) AS own ON TRUE
 WHERE gpu.id = ANY(%s)
 ORDER BY gpu.id
 """

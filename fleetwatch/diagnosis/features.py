@@ -239,6 +239,12 @@ def _power_ratio(of: str) -> Formula:
     return made
 
 
+def _most_power(f: Features) -> Floats:
+    """The highest power ratio; where idle power is not known by the limit, which is never less."""
+    by_limit = f["power_max_w"] / f.lanes.limit_w[:, None]
+    return np.where(np.isnan(f.lanes.idle_w)[:, None], by_limit, _power_ratio("power_max_w")(f))
+
+
 def _memory_ratio(of: str) -> Formula:
     return lambda f: f[of] / f.lanes.memory_bytes[:, None]
 
@@ -339,7 +345,7 @@ FORMULAS: dict[str, Formula] = {
     "dips_cv": _dips_cv,
     "memory_drops_per_min": _per_minute(of_cell.MEMORY_DROPS),
     "pr": _power_ratio("power_w"),
-    "pr_max": _power_ratio("power_max_w"),
+    "pr_max": _most_power,
     "mem": _memory_ratio("memory"),
     "mem_max": _memory_ratio("memory_max"),
     "nvl": lambda f: f["nvl_rx"] + f["nvl_tx"],

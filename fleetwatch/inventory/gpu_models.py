@@ -1,7 +1,8 @@
 """What is known of GPU products, by the name that the driver gives. Pure.
 
 Sources: power draw from NVIDIA k8s-test-infra profiles and AcmeTrace; the idle
-figure is the lower end of its range. An unknown product has no figures, never a guess.
+figure is the lower end of its range. An unknown product has no figures, never a guess:
+its idle power is learned from each GPU's own quiet time (ledger/idle_power.py).
 """
 
 import re
@@ -32,6 +33,43 @@ KNOWN: tuple[tuple[str, ModelFacts], ...] = (
     (r"\bT4$", ModelFacts("T4", 10.0, 70.0)),
     (r"\bV100\b.*\bSXM2\b", ModelFacts("V100 SXM2", 40.0, 300.0)),
 )
+# Products under the driver's name without its brand: bare idle power and default power limit in watts.
+# Limits: maximum power in NVIDIA's datasheets, of the board as shipped.
+# Idle: `nvidia-smi -q -x` and terminal captures of boards in P8 without a process, published as test data by
+# influxdata/telegraf and utkuozdemir/nvidia_gpu_exporter; GB300: NVIDIA k8s-test-infra. None: nothing published was found.
+FIGURES: dict[str, tuple[float | None, float | None]] = {
+    "GB300": (175.0, 1400.0),
+    "H200 NVL": (None, 600.0),
+    "H100 NVL": (None, 400.0),
+    "H800": (None, 700.0),
+    "H800 PCIe": (None, 350.0),
+    "H20": (None, 500.0),
+    "A100-SXM4-40GB": (None, 400.0),
+    "A100-PCIE-40GB": (None, 250.0),
+    "A100 80GB PCIe": (None, 300.0),
+    "A800-SXM4-80GB": (None, 400.0),
+    "A800 80GB PCIe": (None, 300.0),
+    "A40": (None, 300.0),
+    "A30": (None, 165.0),
+    "A10G": (25.0, 300.0),
+    "A2": (None, 60.0),
+    "L40": (None, 300.0),
+    "RTX 6000 Ada Generation": (None, 300.0),
+    "RTX 4000 SFF Ada Generation": (8.0, 70.0),
+    "RTX A6000": (None, 300.0),
+    "RTX A5000": (None, 230.0),
+    "RTX A4000": (None, 140.0),
+    "GeForce RTX 5090": (None, 575.0),
+    "GeForce RTX 4090": (None, 450.0),
+    "GeForce RTX 4080": (None, 320.0),
+    "GeForce RTX 3090": (27.0, 350.0),
+    "GeForce RTX 3080": (22.0, 320.0),
+    "GeForce RTX 3060": (11.0, 170.0),
+    "GeForce RTX 2080 SUPER": (37.0, 250.0),
+    "V100-PCIE-16GB": (None, 250.0),
+    "V100-PCIE-32GB": (None, 250.0),
+    "P100-PCIE-16GB": (None, 250.0),
+}
 _COMPILED = tuple((re.compile(pattern, re.IGNORECASE), facts) for pattern, facts in KNOWN)
 _BY_NAME = {facts.name: facts for _, facts in KNOWN}
 _BRANDS = re.compile(r"^(NVIDIA|Tesla)\s+", re.IGNORECASE)
@@ -40,7 +78,7 @@ _SLICE = re.compile(r"\s+MIG\s+\S+$", re.IGNORECASE)
 
 
 def facts_for(driver_name: str) -> ModelFacts:
-    """The product's facts; for an unknown product its own name, without the brand, and no figures."""
+    """The product's facts; for one that is not KNOWN its own name, without the brand, and figures where there are some."""
     name = _SLICE.sub("", " ".join(driver_name.split()))
     if name in _BY_NAME:
         return _BY_NAME[name]
@@ -49,4 +87,4 @@ def facts_for(driver_name: str) -> ModelFacts:
             return facts
     while _BRANDS.match(name):
         name = _BRANDS.sub("", name)
-    return ModelFacts(name, None, None)
+    return ModelFacts(name, *FIGURES.get(name, (None, None)))

@@ -59,6 +59,7 @@ class Activity:
     peak: Floats
     power_ratio: Floats
     phantom: Mask
+    near_idle: Mask
     works: Mask  # units or engines were read above noise, whatever utilisation says
     contradicted: Mask
     unseen: Codes
@@ -84,13 +85,14 @@ def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -
     readable = ~np.isnan(fraction) | (peak <= policy.quiet_max)
     power_ratio = _power_ratio(column(windows, "power_w"), idle_w=idle_w, limit_w=limit_w)
     works = ~np.isnan(engines) | _above(windows, UNITS, policy)
-    phantom = _phantom(windows, policy, works=works, power_ratio=power_ratio)
+    is_near_idle = _near_idle(column(windows, "power_w"), power_ratio, limit_w, policy)
+    phantom = _phantom(windows, policy, works=works, is_near_idle=is_near_idle)
     is_contradicted = _contradicted(windows, power_ratio, policy)
     contradicted = is_contradicted & ~phantom
     quiet = phantom | ((peak <= policy.quiet_max) & ~contradicted)
     # without a word on processes only zero readings are zero
     zero = (phantom & (column(windows, "process_count") == 0)) | (quiet & ~is_contradicted & (peak == 0) & ~(fraction > 0))
-    spinning, unresolved = _spinning(windows, power_ratio, policy)
+    spinning, unresolved = _spinning(windows, is_near_idle, policy)
     active = np.where(quiet | np.isnan(fraction), 0.0, np.where(fraction >= policy.active_full, 1.0, fraction))
     active = np.clip(active, 0.0, 1.0)
     spinning = np.minimum(spinning, np.maximum(active - np.nan_to_num(engines), 0.0))
@@ -101,6 +103,7 @@ def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -
         peak=peak,
         power_ratio=power_ratio,
         phantom=phantom,
+        near_idle=is_near_idle,
         works=works,
         contradicted=contradicted,
         unseen=_unseen(windows, readable, policy),
@@ -150,6 +153,8 @@ def _refuted_by(acts: Activity, windows: Windows, row: int, policy: Policy) -> s
         return f"power ratio {acts.power_ratio[row]:.3f} <= {policy.spin_power_max:g}"
     if column(windows, "memory_used_bytes")[row] <= policy.empty_memory_bytes:
         return f"at most {policy.empty_memory_bytes:g} bytes hold no context"
+    if acts.near_idle[row]:
+        return f"power {column(windows, 'power_w')[row]:g} W < {policy.spin_limit_ratio:g} of the limit"
     return "the units were read at noise"
 
 
@@ -173,7 +178,7 @@ def _told_active(acts: Activity, row: int, policy: Policy) -> list[str]:
     if acts.blip[row]:
         words.append(f"a <= {policy.blip_max:g}: it continues a quiet run")
     if working > 0:
-        by = {SENSORS: "by sensors", POWER: "estimated by power", BUSY_ONLY: "busy time only"}[int(acts.efficiency_source[row])]
+        by = {SENSORS: "by sensors", POWER: "estimated by power", BUSY_ONLY: "busy, unverified"}[int(acts.efficiency_source[row])]
         efficiency = acts.efficiency[row]
         words.append(
             f"efficiency e = {efficiency:.4f} ({by}): useful w e = {working * efficiency:.4f}, underused {working * (1 - efficiency):.4f}"
@@ -236,7 +241,7 @@ def _or_engines(value: Floats, signal: Codes, engines: Floats) -> tuple[Floats, 
     return np.where(is_theirs, engines, value), np.where(is_theirs, VIDEO, signal).astype(np.int8)
 
 
-def _phantom(windows: Windows, policy: Policy, *, works: Mask, power_ratio: Floats) -> Mask:
+def _phantom(windows: Windows, policy: Policy, *, works: Mask, is_near_idle: Mask) -> Mask:
     """Load that nobody makes: no process told, hardly any memory, and nothing else that shows work.
 
     That utilisation alone is wrong is believed where power is near idle, where the units were read at noise,
@@ -244,7 +249,7 @@ def _phantom(windows: Windows, policy: Policy, *, works: Mask, power_ratio: Floa
     """
     processes, memory = column(windows, "process_count"), column(windows, "memory_used_bytes")
     is_alone = ~(processes > 0) & (memory <= policy.phantom_memory_bytes)
-    is_refuted = (memory <= policy.empty_memory_bytes) | (power_ratio <= policy.spin_power_max)
+    is_refuted = (memory <= policy.empty_memory_bytes) | is_near_idle
     for name, _ in UNITS:
         if name in windows.columns:
             is_refuted |= ~np.isnan(windows.columns[name])
@@ -267,16 +272,24 @@ def _contradicted(windows: Windows, power_ratio: Floats, policy: Policy) -> Mask
 
 def spin_fraction(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -> Floats:
     """Of each window the share of busy-waiting: as it was told, else by its means; NaN where neither tells."""
-    power_ratio = _power_ratio(column(windows, "power_w"), idle_w=idle_w, limit_w=limit_w)
-    found, _ = _spinning(windows, power_ratio, policy)
-    is_known = ~np.isnan(column(windows, "spin_fraction")) | (~np.isnan(power_ratio) & ~np.isnan(column(windows, "util_mean")))
+    power_w = column(windows, "power_w")
+    power_ratio = _power_ratio(power_w, idle_w=idle_w, limit_w=limit_w)
+    found, _ = _spinning(windows, _near_idle(power_w, power_ratio, limit_w, policy), policy)
+    has_power = ~np.isnan(power_w) & ~np.isnan(limit_w)
+    is_known = ~np.isnan(column(windows, "spin_fraction")) | (has_power & ~np.isnan(column(windows, "util_mean")))
     return np.where(is_known, found, np.nan)
 
 
-def _spinning(windows: Windows, power_ratio: Floats, policy: Policy) -> tuple[Floats, Mask]:
+def _near_idle(power_w: Floats, power_ratio: Floats, limit_w: Floats, policy: Policy) -> Mask:
+    """Where power is hardly more than what an idle context draws: by the range above idle, without idle power by the limit."""
+    by_limit = np.isnan(power_ratio) & (power_w < policy.spin_limit_ratio * limit_w)
+    return np.asarray((power_ratio <= policy.spin_power_max) | by_limit)
+
+
+def _spinning(windows: Windows, is_near_idle: Mask, policy: Policy) -> tuple[Floats, Mask]:
     """The share of busy-waiting, and where a long window without `spin_fraction` can't tell it from work."""
     told = column(windows, "spin_fraction")
-    spins = (column(windows, "util_mean") >= policy.spin_util_min) & (power_ratio <= policy.spin_power_max)
+    spins = (column(windows, "util_mean") >= policy.spin_util_min) & is_near_idle
     spins &= ~(column(windows, "tensor_active") >= policy.spin_tensor_max)
     spins &= ~(column(windows, "dram_active") >= policy.spin_dram_max)
     is_long = windows.end_ms - windows.start_ms > 1000 * policy.spin_resolvable_s
@@ -331,13 +344,29 @@ def holds(windows: Windows, row: Ints, policy: Policy) -> tuple[Codes, Codes]:
     return scheduled.astype(np.int8), bare.astype(np.int8)
 
 
-def boards(gpu_id: Ints, capacities: Sequence[Capacity]) -> tuple[Floats, Floats]:
+def boards(windows: Windows, capacities: Sequence[Capacity]) -> tuple[Floats, Floats]:
     """Each window's idle power and power limit, in W; NaN where they are not known."""
-    known = sorted(capacities, key=lambda one: one.gpu_id)
+    gpu_id = windows.gpu_id
+    known = sorted({one.gpu_id: one for one in capacities}.values(), key=lambda one: one.gpu_id)
     ids = np.array([one.gpu_id for one in known], dtype=np.int64)
     place = np.searchsorted(ids, gpu_id)
     place[np.append(ids, -1)[place] != gpu_id] = len(ids)
     # None becomes NaN
     idle_w = np.array([*(one.idle_w for one in known), None], dtype=np.float64)
     limit_w = np.array([*(one.limit_w for one in known), None], dtype=np.float64)
-    return idle_w[place], limit_w[place]
+    return _own_idle_w(idle_w[place], place, windows.start_ms, known), limit_w[place]
+
+
+def _own_idle_w(idle_w: Floats, place: Ints, start_ms: Ints, known: Sequence[Capacity]) -> Floats:
+    """With what was learned of each GPU, or set, from when on it counts."""
+    steps = [(number, *step) for number, one in enumerate(known) for step in one.idle_steps]
+    if not steps:
+        return idle_w
+    number, from_ms, watts = np.array(steps).T
+    key = number.astype(np.int64) << _TIME_BITS | from_ms.astype(np.int64)
+    at = np.searchsorted(key, place << _TIME_BITS | start_ms, side="right") - 1
+    is_own = (at >= 0) & (number[at] == place)
+    return np.where(is_own, watts[at], idle_w)
+
+
+_TIME_BITS = 46  # milliseconds up to the year 4199

@@ -67,6 +67,7 @@ class Capacity:
     weight: float = 1.0
     idle_w: float | None = None
     limit_w: float | None = None
+    idle_steps: Sequence[tuple[int, float]] = ()  # (from when on, watts) of this one GPU, which count before idle_w
 
 
 def spans_by_gpu(capacities: Iterable[Capacity]) -> dict[int, list[tuple[int, int]]]:

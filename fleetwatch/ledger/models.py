@@ -133,6 +133,20 @@ class Run(models.Model):
         ]
 
 
+class IdlePower(models.Model):
+    """What a GPU draws while it does nothing, from when on it is judged by that, and where it is from. Never edited: the newest counts."""
+
+    gpu = models.ForeignKey("inventory.GPU", on_delete=models.CASCADE, related_name="+")
+    from_ms = models.BigIntegerField(help_text="windows that start before keep what they were judged by")
+    watts = models.FloatField()
+    readings = models.PositiveIntegerField(default=0, help_text="windows that it was learned from; 0: an admin set it")
+    condition = models.CharField(max_length=16, blank=True, default="", help_text="free or quiet: what these windows were")
+    first_ms = models.BigIntegerField(null=True, help_text="start of the first of them")
+    last_ms = models.BigIntegerField(null=True, help_text="end of the last of them")
+    set_by = models.CharField(max_length=200, blank=True, default="", help_text="the admin who set it")
+    created_at = models.DateTimeField()
+
+
 class NodeDay(models.Model):
     """How often the entries of each hour of a node's UTC day were written anew: what was derived from them knows when it is old."""
 

@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from fleetwatch.ledger import activity, windows
-from fleetwatch.ledger.facts import FOREVER_MS, Capacity, Floats, Ints, Outage, Windows
+from fleetwatch.ledger.facts import FOREVER_MS, Capacity, Ints, Outage, Windows
 from fleetwatch.ledger.policy import Policy
 
 # XIDs after which only a reset or a reboot helps (docs.nvidia.com/deploy/xid-errors), and 79: fallen off the bus.
@@ -76,7 +76,8 @@ def ended_by_activity(outage: Outage, *, gpu: Capacity, found: Windows, policy: 
     rows = np.flatnonzero((found.gpu_id == gpu.gpu_id) & (found.end_ms > outage.start_ms) & (found.start_ms < outage.end_ms))
     if outage.is_drain or len(rows) == 0:
         return outage
-    acts = activity.read(found, idle_w=_one(found, gpu.idle_w), limit_w=_one(found, gpu.limit_w), policy=policy)
+    idle_w, limit_w = activity.boards(found, [gpu])
+    acts = activity.read(found, idle_w=idle_w, limit_w=limit_w, policy=policy)
     pieces = windows.resolve(found, rows=rows, is_seen=acts.unseen == 0)
     row = pieces.row
     is_active = (acts.unseen[row] == 0) & (acts.working[row] > policy.blip_max)
@@ -89,10 +90,6 @@ def ended_by_activity(outage: Outage, *, gpu: Capacity, found: Windows, policy: 
         needed_ms=round(1000 * policy.revival_s),
     )
     return outage if start is None else Outage(outage.start_ms, start, outage.reason, is_revived=True)
-
-
-def _one(found: Windows, value: float | None) -> Floats:
-    return np.full(len(found.gpu_id), np.nan if value is None else value)
 
 
 def _first_long_stretch(

@@ -46,6 +46,7 @@ class Policy:
 
     spin_util_min: float = _threshold(0.95, "ratio", "busy-waiting shows as a kernel that is always resident")
     spin_power_max: float = _threshold(0.20, "ratio", "and draws hardly more than an idle context (NCCL wait: about 70 W more)")
+    spin_limit_ratio: float = _threshold(0.25, "ratio", "of the power limit, below which it is near idle where idle power is not known")
     spin_tensor_max: float = _threshold(0.005, "ratio", "without tensor work, where read")
     spin_dram_max: float = _threshold(0.02, "ratio", "and without memory traffic, where read")
     spin_resolvable_s: float = _threshold(10, "s", "a longer window can't tell spinning from work by its means")

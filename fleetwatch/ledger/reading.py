@@ -15,6 +15,7 @@ from fleetwatch.jobs.selectors import holdings, source_status
 from fleetwatch.ledger import cuts, outages, states
 from fleetwatch.ledger.facts import COLUMNS, FOREVER_MS, Capacity, Judgement, Outage, Question
 from fleetwatch.ledger.policy import LONGEST_WINDOW_MS, Policy
+from fleetwatch.ledger.selectors import idle_steps
 from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry import frames
 from fleetwatch.telemetry.selectors import boots, events
@@ -47,7 +48,13 @@ def capacities(node: Node) -> list[Capacity]:
         return []
     stays_by_gpu = stays_of_node(node)
     gpus = node.gpus.select_related("model", "parent").order_by("pk")
-    return [capacity for gpu in gpus if gpu.pk in stays_by_gpu for capacity in _capacities(gpu, stays_by_gpu[gpu.pk], live_ms=live_ms)]
+    steps = idle_steps(stays_by_gpu)
+    return [
+        replace(capacity, idle_steps=steps.get(gpu.pk, ()))
+        for gpu in gpus
+        if gpu.pk in stays_by_gpu
+        for capacity in _capacities(gpu, stays_by_gpu[gpu.pk], live_ms=live_ms)
+    ]
 
 
 def _capacities(gpu: GPU, reported: Reported, *, live_ms: int) -> Iterator[Capacity]:

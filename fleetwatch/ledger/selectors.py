@@ -8,8 +8,8 @@ from datetime import datetime
 from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from fleetwatch.inventory.models import Node
-from fleetwatch.ledger.models import Adjustment, ClosedMonth, Run
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.ledger.models import Adjustment, ClosedMonth, IdlePower, Run
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
@@ -64,6 +64,28 @@ def current_policy() -> tuple[int, Policy]:
         first = {"thresholds": Policy().to_json(), "created_at": timezone.now()}
         row, _ = PolicyRow.objects.get_or_create(version=1, defaults=first)
     return row.pk, Policy.from_json(row.thresholds)
+
+
+def idle_steps(gpu_ids: Iterable[int]) -> dict[int, list[tuple[int, float]]]:
+    """GPU id -> (from when on, watts), ascending; GPUs of which nothing was learned or set are not in it."""
+    found: dict[int, dict[int, float]] = defaultdict(dict)
+    rows = IdlePower.objects.filter(gpu_id__in=list(gpu_ids)).order_by("from_ms", "pk")
+    for gpu_id, from_ms, watts in rows.values_list("gpu_id", "from_ms", "watts"):
+        found[gpu_id][from_ms] = watts  # of the same moment the newest counts
+    return {gpu_id: list(by_time.items()) for gpu_id, by_time in found.items()}
+
+
+def idle_power(gpu: GPU) -> IdlePower | None:
+    """What was learned or set of the GPU and is in force; None: its model's counts, or nothing is known."""
+    return IdlePower.objects.filter(gpu=gpu).order_by("from_ms", "pk").last()
+
+
+def idle_w_of(gpu: GPU) -> float | None:
+    """What the GPU draws at idle, as it is judged by; None where nothing is known."""
+    row = idle_power(gpu)
+    if row is not None:
+        return row.watts
+    return gpu.model.idle_w if gpu.model else None
 
 
 def longest_reach_ms() -> int:

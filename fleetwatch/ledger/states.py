@@ -64,7 +64,7 @@ def judge(question: Question) -> Judgement:
 def judged_lanes(question: Question) -> Judged | None:
     """Each GPU and holder (and what nobody holds) on its timeline, with all that its judgement rests on; None without capacity."""
     policy = question.policy
-    idle_w, limit_w = activity.boards(question.windows.gpu_id, question.capacities)
+    idle_w, limit_w = activity.boards(question.windows, question.capacities)
     acts = activity.read(question.windows, idle_w=idle_w, limit_w=limit_w, policy=policy)
     members = list(family.members(question, acts))
     if not members:

@@ -116,6 +116,10 @@ def test_busy_time_only_is_left_out_of_efficiency():
 
     assert found.states["useful"] == 2_600_000
     assert found.busy_only_ms == 1_600_000
+    assert found.useful_share_of_observed == 0.5
+    shown = {state: gpu_ms for state, gpu_ms in found.shown_states.items() if gpu_ms}
+    assert shown == {"useful": 1_000_000, "unverified": 1_600_000, "underused": 1_000_000}
+    assert sum(found.shown_cost.values()) == found.cost_usd
     assert found.efficiency == 0.5
     assert found.spend_efficiency == 0.5
     assert usd(found.usd_per_useful_gpu_hour) == Decimal(2)
@@ -130,6 +134,7 @@ def test_where_nothing_was_measured_efficiency_is_unknown_not_zero():
     found = totals(DAY)
 
     assert (found.efficiency, found.spend_efficiency, found.usd_per_useful_gpu_hour) == (None, None, None)
+    assert found.useful_share_of_observed is None
 
 
 def test_energy_is_the_sum_of_what_was_read():

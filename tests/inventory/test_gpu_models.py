@@ -1,6 +1,7 @@
 import pytest
 
-from fleetwatch.inventory.gpu_models import ModelFacts, facts_for
+from agent.gpu_models import idle_power_w
+from fleetwatch.inventory.gpu_models import FIGURES, ModelFacts, facts_for
 
 
 @pytest.mark.parametrize(
@@ -25,22 +26,30 @@ def test_products_are_known_by_the_drivers_name(driver_name, expected):
 
 
 @pytest.mark.parametrize(
-    ("driver_name", "name"),
+    ("driver_name", "expected"),
     [
-        ("NVIDIA H100 NVL", "H100 NVL"),
-        ("NVIDIA H200 NVL", "H200 NVL"),
-        ("NVIDIA GH200 480GB", "GH200 480GB"),
-        ("NVIDIA A100-SXM4-40GB", "A100-SXM4-40GB"),
-        ("NVIDIA A100 80GB PCIe", "A100 80GB PCIe"),
-        ("NVIDIA A10G", "A10G"),
-        ("NVIDIA L40", "L40"),
-        ("NVIDIA GeForce RTX 4090", "GeForce RTX 4090"),
-        ("Tesla V100-PCIE-16GB", "V100-PCIE-16GB"),
-        ("", ""),
+        ("NVIDIA H100 NVL", ("H100 NVL", None, 400.0)),
+        ("NVIDIA H200 NVL", ("H200 NVL", None, 600.0)),
+        ("NVIDIA A100-SXM4-40GB", ("A100-SXM4-40GB", None, 400.0)),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", ("A100-SXM4-40GB", None, 400.0)),
+        ("NVIDIA A100 80GB PCIe", ("A100 80GB PCIe", None, 300.0)),
+        ("NVIDIA A10G", ("A10G", 25.0, 300.0)),
+        ("NVIDIA L40", ("L40", None, 300.0)),
+        ("NVIDIA GeForce RTX 4090", ("GeForce RTX 4090", None, 450.0)),
+        ("NVIDIA GeForce RTX 3090", ("GeForce RTX 3090", 27.0, 350.0)),
+        ("Tesla V100-PCIE-16GB", ("V100-PCIE-16GB", None, 250.0)),
+        ("NVIDIA GH200 480GB", ("GH200 480GB", None, None)),
+        ("", ("", None, None)),
     ],
 )
-def test_other_products_keep_their_name_and_have_no_figures(driver_name, name):
-    assert facts_for(driver_name) == ModelFacts(name, None, None)
+def test_other_products_keep_their_name_and_have_the_figures_that_are_published(driver_name, expected):
+    assert facts_for(driver_name) == ModelFacts(*expected)
+
+
+def test_the_agent_has_the_idle_power_that_the_hub_has():
+    names = [f"NVIDIA {name}" for name in FIGURES]
+
+    assert [idle_power_w(name) for name in names] == [facts_for(name).idle_w for name in names]
 
 
 def test_a_short_name_is_known_too():

@@ -72,7 +72,7 @@ def test_the_words_name_values_and_thresholds():
         "quiet: activity maximum 0 <= 0.02, and nothing contradicts"
         " | in a quiet run since 06:04:00 UTC of 1200 s, at least T_idle of a batch job (900 s): idle from its start",
         "active share a = 1, spinning = 0, working w = a - spinning = 1"
-        " | efficiency e = 1.0000 (busy time only): useful w e = 1.0000, underused 0.0000",
+        " | efficiency e = 1.0000 (busy, unverified): useful w e = 1.0000, underused 0.0000",
     ]
 
 

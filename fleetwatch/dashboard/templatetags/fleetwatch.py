@@ -15,6 +15,7 @@ from django.utils.html import format_html_join
 
 from fleetwatch.dashboard import bars, numbers, words
 from fleetwatch.diagnosis.caused import Saving
+from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.lib.intervals import from_ms, to_ms
 
 register = template.Library()
@@ -107,6 +108,13 @@ def icon(name: str, size: int = 16) -> dict[str, Any]:
 def process_trouble(state: str) -> str:
     """What is wrong with a process in this state of the kernel; "" for those that run or sleep."""
     return {"Z": "zombie", "D": "stuck in the kernel", "X": "dead", "T": "stopped"}.get(state, "")
+
+
+@register.filter
+def shown_state(entry: Entry | Adjustment) -> str:
+    """The entry's state, or that only utilisation tells of it."""
+    is_unverified = entry.state == "useful" and entry.efficiency_source == "none"
+    return words.UNVERIFIED.name if is_unverified else entry.state
 
 
 @register.filter

@@ -30,6 +30,8 @@ from fleetwatch.ingest import services as ingest
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.selectors import job_sources
+from fleetwatch.ledger import idle_power
+from fleetwatch.ledger.selectors import idle_power as idle_power_of
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.models import HealthEvent
 from fleetwatch.telemetry.selectors import Drain
@@ -143,6 +145,7 @@ def gpu(request: HttpRequest, uuid: str) -> HttpResponse:
         "unread": agents.unread_of([(found.uuid, found.unread)]),
         "instances": list(found.instances.order_by("index", "uuid")),
         "is_admin": can_administer(request.user),
+        "idle_power": idle_power_of(found),
     }
     return render(request, "dashboard/gpu.html", period.context("fleet", **context))
 
@@ -158,4 +161,18 @@ def move_gpu(request: HttpRequest, uuid: str) -> HttpResponse:
         messages.error(request, str(error))
     else:
         messages.success(request, f"{uuid} is with {node}: what it sent counts; its hours are judged again.")
+    return redirect("gpu", uuid=uuid)
+
+
+@require_POST
+@admin_required
+def set_idle_power(request: HttpRequest, uuid: str) -> HttpResponse:
+    """An admin says what the GPU draws at idle: its open hours are judged by that."""
+    try:
+        watts = idle_power.read_watts(request.POST.get("watts", ""))
+        idle_power.set_by_hand(uuid, watts, by=cast("User", request.user).get_username(), now=timezone.now())
+    except idle_power.IdlePowerError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"Idle power set to {watts:g} W: its open hours are judged again.")
     return redirect("gpu", uuid=uuid)

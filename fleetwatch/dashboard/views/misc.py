@@ -26,7 +26,7 @@ def search(request: HttpRequest) -> HttpResponse:
 @login_required
 @takes()
 def definitions(request: HttpRequest) -> HttpResponse:
-    return render(request, "dashboard/definitions.html", read_period(request).context("definitions", states=words.STATES))
+    return render(request, "dashboard/definitions.html", read_period(request).context("definitions", states=words.SHOWN))
 
 
 @require_POST

@@ -15,6 +15,7 @@ from fleetwatch.costs import day_sums
 from fleetwatch.costs import services as costs
 from fleetwatch.diagnosis import services as diagnosis
 from fleetwatch.ingest import services as ingest
+from fleetwatch.ledger import idle_power
 from fleetwatch.ledger import services as ledger
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.notify import services as notify
@@ -48,6 +49,9 @@ def steps(now: datetime) -> tuple[Step, ...]:
         Step("retire", ingest.retire_silent_gpus),
         Step("move", ingest.believe_silent_moves),
         Step("post", lambda at: ledger.post(at, LIMIT), lambda: TouchedHour.objects.filter(pk__lte=last_touch).exists()),
+        # what was learned has hours judged again
+        Step("learn", lambda at: idle_power.learn(at, LIMIT)),
+        Step("post again", lambda at: ledger.post(at, NODE_DAYS)),
         Step("sum", lambda at: day_sums.refresh(at, NODE_DAYS)),
         Step("seal", lambda at: seal.seal_closed_hours(at, LIMIT), lambda: _is_unsealed(last_seal, closed)),
         Step("diagnose", lambda at: diagnosis.diagnose(at, LIMIT), lambda: bool(diagnosis.due(timezone.now(), 1))),

@@ -1,0 +1,166 @@
+"""What a GPU draws while it does nothing, where no catalogue says so: learned once from its own quiet time, or set by an admin.
+
+A row is never changed: what was judged by it can be judged again. Hours of closed months keep what they were judged by.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+
+import numpy as np
+from django.db import transaction
+from django.db.models import F, Sum
+
+from fleetwatch.inventory.models import GPU
+from fleetwatch.ledger import activity, plan
+from fleetwatch.ledger.facts import COLUMNS, Floats, column
+from fleetwatch.ledger.models import IdlePower, Run
+from fleetwatch.ledger.policy import Policy
+from fleetwatch.ledger.selectors import current_policy
+from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.lib.spans import Span
+from fleetwatch.telemetry import frames
+from fleetwatch.telemetry.services import touch_hours
+
+FREE, QUIET = "free", "quiet"  # conditions of the runs that it is learned from: nobody's first, a holder's context draws more
+LEARNED_FROM = (FREE, QUIET)
+PERCENTILE = 5
+LEAST_MS = 900_000  # of such time with its power read
+LOOKS_BACK_MS = 24 * HOUR_MS  # from the node's newest window
+MOST_OF_LIMIT = 0.3  # bare boards draw 8 to 18 % of their limit: more is no idle power
+LEAST_W, MOST_W = 1.0, 2000.0  # what an admin may say
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """Watts, how many readings they come from, of which condition, and the first and last of these."""
+
+    watts: float
+    readings: int
+    condition: str
+    first_ms: int
+    last_ms: int
+
+
+class IdlePowerError(ValueError):
+    """Why an idle power is not taken."""
+
+
+def learn(now: datetime, limit: int) -> dict[str, int]:
+    """How many GPUs' idle power was learned, of those that no catalogue, admin or earlier run knows; at most `limit` are looked at."""
+    did = {"looked": 0, "learned": 0}
+    _, policy = current_policy()
+    until_ms = plan.frontier().until_ms
+    for node, gpus in groupby(_candidates(limit), key=lambda gpu: gpu.node):
+        last_ms = node.last_ms or 0
+        windows = frames.read(node.pk, last_ms - LOOKS_BACK_MS, last_ms, COLUMNS)
+        for gpu in gpus:
+            did["looked"] += 1
+            learned = _learned(gpu, windows.where(windows.gpu_id == gpu.pk), policy)
+            if learned is not None:
+                _keep(gpu, learned, until_ms=until_ms, now=now)
+                did["learned"] += 1
+    return did
+
+
+def read_watts(text: str) -> float:
+    """The watts that somebody typed. Raises IdlePowerError for what is no number."""
+    try:
+        return float(text)
+    except ValueError as error:
+        raise IdlePowerError(f"an idle power is a number of watts, like 62.5, not {text[:20]!r}") from error
+
+
+def set_by_hand(uuid: str, watts: float, *, by: str, now: datetime) -> None:
+    """From now on the GPU is judged by these watts, with all of its open hours. Raises IdlePowerError."""
+    if not LEAST_W <= watts <= MOST_W:
+        raise IdlePowerError(f"an idle power is {LEAST_W:g} to {MOST_W:g} W")
+    gpus = list(GPU.objects.filter(uuid=uuid, first_ms__isnull=False).select_related("node"))
+    if not gpus:
+        raise IdlePowerError(f"no GPU {uuid} was ever observed")
+    if gpus[0].parent_id is not None:
+        raise IdlePowerError("power is measured of whole GPUs: set it for the one that this instance is a part of")
+    until_ms = plan.frontier().until_ms
+    with transaction.atomic():
+        for gpu in gpus:
+            row = IdlePower(gpu=gpu, watts=watts, set_by=by, created_at=now)
+            _put_in_force(row, until_ms=until_ms)
+
+
+def _keep(gpu: GPU, learned: Learned, *, until_ms: int, now: datetime) -> None:
+    row = IdlePower(
+        gpu=gpu,
+        watts=learned.watts,
+        readings=learned.readings,
+        condition=learned.condition,
+        first_ms=learned.first_ms,
+        last_ms=learned.last_ms,
+        created_at=now,
+    )
+    with transaction.atomic():
+        _put_in_force(row, until_ms=until_ms)
+
+
+def _put_in_force(row: IdlePower, *, until_ms: int) -> None:
+    """Keeps the row, for all hours of the GPU that are open, and has them judged again."""
+    gpu, node = row.gpu, row.gpu.node
+    row.from_ms = max(gpu.first_ms or 0, until_ms)
+    row.save()
+    if node.last_ms is not None and row.from_ms < node.last_ms:
+        touch_hours(node.pk, [(row.from_ms, node.last_ms)])
+
+
+def _candidates(limit: int) -> list[GPU]:
+    """GPUs of unknown idle power with enough time of one of the conditions, of nobody's the most first."""
+    unknown = GPU.objects.filter(parent=None, retired_ms=None, first_ms__isnull=False, model__idle_w=None)
+    unknown = unknown.exclude(pk__in=IdlePower.objects.values("gpu_id"))
+    runs = Run.objects.filter(gpu__in=unknown, condition__in=LEARNED_FROM, start_ms__gte=F("node__last_ms") - LOOKS_BACK_MS)
+    enough = runs.values("gpu_id").annotate(quiet_ms=Sum(F("end_ms") - F("start_ms"))).filter(quiet_ms__gte=LEAST_MS)
+    gpu_ids = enough.order_by("-quiet_ms", "gpu_id").values_list("gpu_id", flat=True)[:limit]
+    return list(GPU.objects.filter(pk__in=list(gpu_ids)).select_related("node", "model").order_by("node_id", "pk"))
+
+
+def _learned(gpu: GPU, windows: frames.Frame, policy: Policy) -> Learned | None:
+    """None: too little of such time had its power read, or what it drew is too much for idle."""
+    since_ms = (gpu.node.last_ms or 0) - LOOKS_BACK_MS
+    runs = Run.objects.filter(gpu=gpu, condition__in=LEARNED_FROM, start_ms__gte=since_ms).order_by("start_ms")
+    spans: dict[str, list[Span]] = defaultdict(list)
+    for condition, start_ms, end_ms in runs.values_list("condition", "start_ms", "end_ms"):
+        spans[condition].append((start_ms, end_ms))
+    for condition in LEARNED_FROM:
+        found = of_windows(windows, spans[condition], policy, condition=condition)
+        if found is not None and not _is_too_much(found.watts, gpu):
+            return found
+    return None
+
+
+def _is_too_much(watts: float, gpu: GPU) -> bool:
+    limit_w = gpu.power_limit_w if gpu.power_limit_w is not None else gpu.model.limit_w if gpu.model else None
+    return limit_w is not None and watts > MOST_OF_LIMIT * limit_w
+
+
+def of_windows(windows: frames.Frame, spans: Sequence[Span], policy: Policy, *, condition: str) -> Learned | None:
+    """What one GPU's windows that lie in the spans, and show nothing, say; None where they are too few."""
+    unknown: Floats = np.full(len(windows.gpu_id), np.nan)
+    acts = activity.read(windows, idle_w=unknown, limit_w=unknown, policy=policy)
+    power_w = column(windows, "power_w")
+    # also in time that nobody holds a counter may be stuck, or somebody may work
+    shows_nothing = (acts.unseen == 0) & (acts.peak <= policy.quiet_max) & ~acts.works & (power_w > 0)
+    rows = np.flatnonzero(shows_nothing & _within(windows, spans))
+    length_ms = int((windows.end_ms - windows.start_ms)[rows].sum())
+    if length_ms < LEAST_MS:
+        return None
+    watts = round(float(np.percentile(power_w[rows], PERCENTILE)), 1)
+    return Learned(watts, len(rows), condition, int(windows.start_ms[rows].min()), int(windows.end_ms[rows].max()))
+
+
+def _within(windows: frames.Frame, spans: Sequence[Span]) -> np.ndarray:
+    """Which windows lie whole in one of the spans (disjoint, ascending)."""
+    if not spans:
+        return np.zeros(len(windows.gpu_id), dtype=bool)
+    starts, ends = (np.array([span[side] for span in spans], dtype=np.int64) for side in (0, 1))
+    at = np.searchsorted(starts, windows.start_ms, side="right") - 1
+    found: np.ndarray = (at >= 0) & (windows.end_ms <= ends[at])
+    return found
