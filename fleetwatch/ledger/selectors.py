@@ -77,7 +77,7 @@ def idle_steps(gpu_ids: Iterable[int]) -> dict[int, list[tuple[int, float]]]:
 
 def idle_power(gpu: GPU) -> IdlePower | None:
     """What was learned or set of the GPU and is in force; None: its model's counts, or nothing is known."""
-    return IdlePower.objects.filter(gpu=gpu).order_by("from_ms", "pk").last()
+    return IdlePower.objects.filter(gpu_id=gpu.pk).order_by("from_ms", "pk").last()
 
 
 def idle_w_of(gpu: GPU) -> float | None:

@@ -12,6 +12,7 @@ def drawn(column: str, told: dict[str, list[float | None]], gpu: GPU) -> list[li
     return [list(line.values) for line in curves(told, [column], gpu)]
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("gpu", "shares"),
     [

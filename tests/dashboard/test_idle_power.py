@@ -1,6 +1,7 @@
 """The GPU's page says what it draws at idle and how that is known; an admin may set it."""
 
 import pytest
+from django.urls import reverse
 
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger.models import IdlePower
@@ -72,4 +73,4 @@ def test_what_is_only_utilisation_has_a_label_of_its_own_in_bar_and_legend(viewe
     assert "Busy, unverified</a> 83 %" in page
     assert "Useful</a> 17 %" in page
     assert 'class="unverified"' in viewer.get("/").content.decode()
-    assert 'id="unverified"' in viewer.get("/definitions").content.decode()
+    assert 'id="unverified"' in viewer.get(reverse("definitions")).content.decode()
