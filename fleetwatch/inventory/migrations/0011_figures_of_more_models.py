@@ -16,7 +16,7 @@ def fill(apps: Any, schema_editor: Any) -> None:
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('inventory', '0009_intake_of_events_and_bytes'),
+        ('inventory', '0010_silence_on_the_bill'),
     ]
 
     operations = [migrations.RunPython(fill, migrations.RunPython.noop)]
