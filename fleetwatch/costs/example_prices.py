@@ -6,9 +6,11 @@ is not here stays unpriced, and its time is shown as such.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
+
+from fleetwatch.inventory.vgpu import Slice, slice_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,5 +49,16 @@ _COMPILED = tuple((re.compile(price.pattern, re.IGNORECASE), price) for price in
 
 
 def example_price(model_name: str) -> ExamplePrice | None:
-    """The example price of a GPU model by its name; None where none is known."""
-    return next((price for pattern, price in _COMPILED if pattern.search(model_name)), None)
+    """The example price of a GPU model by its name, of a virtual GPU its share of the board's; None where none is known."""
+    part = slice_of(model_name)
+    if part is None:
+        return next((price for pattern, price in _COMPILED if pattern.search(model_name)), None)
+    board = example_price(part.board) if part.board else None
+    return None if board is None else _share(board, part)
+
+
+def _share(board: ExamplePrice, part: Slice) -> ExamplePrice:
+    share = Decimal(min(part.memory_gb, part.board_memory_gb)) / part.board_memory_gb
+    usd = (board.usd_per_gpu_hour * share).quantize(Decimal("0.000001"))
+    source = f"{board.source}; {part.memory_gb} of {part.board_memory_gb} GB of it"
+    return replace(board, usd_per_gpu_hour=usd, source=source)

@@ -8,6 +8,8 @@ its idle power is learned from each GPU's own quiet time (ledger/idle_power.py).
 import re
 from dataclasses import dataclass
 
+from fleetwatch.inventory.vgpu import slice_of
+
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
@@ -82,9 +84,11 @@ def facts_for(driver_name: str) -> ModelFacts:
     name = _SLICE.sub("", " ".join(driver_name.split()))
     if name in _BY_NAME:
         return _BY_NAME[name]
-    for pattern, facts in _COMPILED:
-        if pattern.search(name):
-            return facts
+    # of a part of a board nobody reads its power
+    if slice_of(name) is None:
+        for pattern, facts in _COMPILED:
+            if pattern.search(name):
+                return facts
     while _BRANDS.match(name):
         name = _BRANDS.sub("", name)
     return ModelFacts(name, *FIGURES.get(name, (None, None)))

@@ -31,6 +31,7 @@ class Said:
     length_ms: Ints
     joules_per_ms: Floats  # 0 where it was not read
     is_metered: Mask
+    is_by_power: Mask  # the counter's joules are more than the board can draw: watts stand for them
 
 
 def said(question: Question, acts: Activity, limit_w: Floats) -> Said:
@@ -39,12 +40,15 @@ def said(question: Question, acts: Activity, limit_w: Floats) -> Said:
     length_ms = windows.end_ms - windows.start_ms
     rate = column(windows, "energy_j") / length_ms
     # more than the board can draw is no reading
-    is_metered = ~(np.isnan(rate) | (rate * 1000 > question.policy.energy_max_ratio * limit_w))
+    is_absurd = rate * 1000 > question.policy.energy_max_ratio * limit_w
+    rate = np.where(is_absurd, column(windows, "power_w") / 1000, rate)
+    is_metered = ~np.isnan(rate)
     return Said(
         word=np.append(_words(acts), np.uint16(NO_WINDOW)),
         length_ms=np.append(length_ms, 0),
         joules_per_ms=np.append(np.where(is_metered, rate, 0.0), 0.0),
         is_metered=np.append(is_metered, False),
+        is_by_power=np.append(is_absurd & is_metered, False),
     )
 
 

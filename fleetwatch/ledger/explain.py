@@ -184,10 +184,19 @@ def _rule(judged: Judged, place: int, parts: list[Part]) -> list[str]:
         words += [states.WHY.get(part.reason, "no allocation, and nothing holds it") for part in parts if part.state != "unavailable"]
     elif row < 0:
         words += [states.WHY[part.reason] for part in parts if part.reason in states.WHY]
+    energy_row = int(atoms.energy_row[atom])
+    if judged.said.is_by_power[energy_row]:
+        words.append(_estimated_energy(judged.question.windows, energy_row, policy))
     length_ms, own_ms = int(atoms.end_ms[atom] - atoms.start_ms[atom]), sum(part.gpu_ms for part in parts)
     if own_ms != length_ms:
         words.append(f"shared: {own_ms} of {length_ms} ms are this holder's")
     return words
+
+
+def _estimated_energy(windows: Windows, row: int, policy: Policy) -> str:
+    """Why the window's joules are not the counter's."""
+    told, power_w = float(windows.columns["energy_j"][row]), float(windows.columns["power_w"][row])
+    return f"energy estimated as {power_w:g} W × time: {told:g} J are more than {policy.energy_max_ratio:g} of the power limit allows"
 
 
 def newest(gpu: GPU, interval: Interval, *, job_id: int | None = None, state: str | None = None) -> Interval:

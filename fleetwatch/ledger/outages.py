@@ -60,6 +60,8 @@ def by_events(gpu_id: int, events: Iterable[Event], boots: Sequence[int]) -> lis
 
 def _meaning(event: Event) -> tuple[str, str] | None:
     """(what it is about, why that is down; empty = that works again); None when the event says nothing of it."""
+    if event.kind == "gpu_lost" and event.gpu_id is None:
+        return None  # lost before its agent began: which one is nobody's word, and none of the others
     if event.kind in ENDS:
         return ENDS[event.kind], ""
     if event.kind == "recovery_action" and event.code == 0:

@@ -233,7 +233,26 @@ def test_a_gpu_that_comes_back_is_tried_after_a_minute_and_told(driver):
 def test_a_gpu_lost_at_the_start_leaves_the_others(driver):
     driver.says("count 2", "lost.0 1")
 
-    assert [gpu.uuid for gpu in driver.open().gpus()] == [SECOND]
+    source = driver.open()
+
+    assert [gpu.uuid for gpu in source.gpus()] == [SECOND]
+    [event] = source.events(NOW)
+    assert (event.at_ms, event.kind, event.uuid) == (NOW, "gpu_lost", None)
+    assert event.text.startswith("GPU 0 was lost before the agent began")
+    assert source.events(NOW + 60_000) == []
+
+
+def test_a_gpu_lost_at_the_start_that_comes_back_is_told_by_its_name(driver):
+    driver.says("count 2", "lost.0 1")
+    source = driver.open()
+    source.events(NOW)
+    driver.says("count 2")
+
+    source.read(SECOND, NOW + 120_000)
+    source.gpus()
+
+    assert [(event.kind, event.uuid) for event in source.events(NOW + 120_000)] == [("gpu_ok", FIRST)]
+    assert [gpu.uuid for gpu in source.gpus()] == [SECOND, FIRST]
 
 
 @pytest.mark.parametrize("code", [9, 12])

@@ -170,6 +170,33 @@ def test_each_known_model_has_its_own_example_price(model, price):
 
 
 @pytest.mark.parametrize(
+    ("model", "price"),
+    [
+        ("A100-10C", "0.4975"),  # 10 of 40 GB, 1.99
+        ("GRID A100-40C", "1.99"),
+        ("GRID A100D-10C", "0.34875"),  # 10 of 80 GB, 2.79
+        ("A100-1-5C", "0.24875"),  # of a MIG slice, 5 of 40 GB
+        ("L40S-24Q", "0.9305"),
+        ("GRID T4-4Q", "0.1315"),
+        ("H100XM-80C", "3.99"),
+    ],
+)
+def test_a_virtual_gpu_costs_its_share_of_the_board(model, price):
+    a_gpu(model=model)
+    ensure_example_rates(NOW)
+
+    assert Rate.objects.get().price_per_gpu_hour == Decimal(price)
+    assert " GB of it" in Rate.objects.get().source
+
+
+@pytest.mark.parametrize("model", ["A9999-8C", "A40-12Q"])
+def test_a_virtual_gpu_of_a_board_without_a_price_has_none(model):
+    a_gpu(model=model)
+
+    assert ensure_example_rates(NOW) == {"created": 0}
+
+
+@pytest.mark.parametrize(
     "model", ["L40", "A100X", "H100 NVL", "RTX PRO 6000 Blackwell", "RTX 6000 Ada Generation", "A1000", "T400", "GeForce GTX 1080"]
 )
 def test_a_model_with_a_similar_name_is_another_product(model):

@@ -54,3 +54,8 @@ def test_the_agent_has_the_idle_power_that_the_hub_has():
 
 def test_a_short_name_is_known_too():
     assert facts_for("A100-80 SXM").limit_w == 400.0
+
+
+@pytest.mark.parametrize("name", ["L40S-24Q", "H100-20C", "GRID T4-8Q"])
+def test_a_part_of_a_board_has_not_the_boards_power(name):
+    assert facts_for(f"NVIDIA {name}") == ModelFacts(name, None, None)

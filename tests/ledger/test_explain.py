@@ -76,6 +76,15 @@ def test_the_words_name_values_and_thresholds():
     ]
 
 
+def test_energy_that_is_estimated_is_marked():
+    post(Sender().batch(T0, BUSY | {"power_w": 600.0, "energy_j": 1e9}, BUSY | {"power_w": 600.0, "energy_j": 36_000.0}, **JOB))
+
+    estimated, read = (one.rule[-1] for one in told()[:2])
+
+    assert estimated == "energy estimated as 600 W × time: 1e+09 J are more than 1.3 of the power limit allows"
+    assert "energy" not in read
+
+
 def test_short_runs_gaps_and_free_time_are_told_too():
     post(
         Sender().batch(

@@ -43,6 +43,7 @@ def test_an_xid_of_no_gpu_accuses_none_but_a_missing_driver_concerns_all():
     assert spans(Told(100, "xid", gpu_id=None, code=79)) == []
     assert spans(Told(100, "driver_missing", gpu_id=None)) == [(100, None, "driver_missing")]
     assert spans(Told(100, "gpu_lost", gpu_id=2)) == []
+    assert spans(Told(100, "gpu_lost", gpu_id=None)) == []
 
 
 def test_a_recovery_action_of_zero_is_the_end():

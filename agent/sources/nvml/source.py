@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple, TypeVar
+from typing import Callable, Dict, FrozenSet, List, Optional, Sequence, Set, Tuple, TypeVar
 
 from agent.reading import DriverChangedError, Event, GPUInfo, ProcessReading, Reading, SourceError
 from agent.sources.nvml.device import Device
@@ -35,6 +35,8 @@ class NVMLSource:
         self._devices: Dict[str, Device] = {}
         self._events: List[Event] = []
         self._now_ms = 0
+        self._unnamed: Dict[int, str] = {}  # places of GPUs that were lost before anybody knew their UUIDs, and what the driver says
+        self._told: Set[int] = set()  # of them
         self._trouble: Optional[str] = None  # the event kind that was told last; None: the driver is well
         self._is_open = False
         self._count = 0
@@ -98,7 +100,14 @@ class NVMLSource:
         for device in self._devices.values():
             told += device.events
             device.events = []
-        return told
+        return told + self._unnamed_lost(now_ms)
+
+    def _unnamed_lost(self, now_ms: int) -> List[Event]:
+        """Of each GPU that was lost before the agent began, once, that it is."""
+        text = "GPU %d was lost before the agent began: %s"
+        new = sorted(set(self._unnamed) - self._told)
+        self._told.update(new)
+        return [Event(now_ms, "gpu_lost", text=text % (index, self._unnamed[index])) for index in new]
 
     def close(self) -> None:
         """Lets go of everything of the driver, so that it can be unloaded; the library itself stays mapped."""
@@ -161,11 +170,16 @@ class NVMLSource:
         except self._nvml.NVMLError as error:
             try:
                 raise_grave(error.value, str(error))
-            except GPULostError:
+            except GPULostError as lost:
+                if all(device.info.index != index for device in self._devices.values()):
+                    self._unnamed[index] = str(lost)
                 return []
             except DriverAwayError as away:
                 raise self._driver_error(away.code, str(away)) from error
             return []
+        if self._unnamed.pop(index, None) is not None and index in self._told:
+            self._told.discard(index)
+            self._events.append(Event(self._now_ms, "gpu_ok", uuid, text="GPU answers now"))
         known = self._devices.get(uuid)
         if known is None:
             self._devices[uuid] = Device(self._nvml, handle, GPUInfo(uuid, index), reader=self._reader, sample=self._sample)
