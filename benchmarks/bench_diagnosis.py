@@ -114,7 +114,8 @@ def judged(
 
 
 def _judge(into: Judged, name: str, case: labelled.Case) -> None:
-    verdicts, truths = judge(labelled.lanes_of(case)), labelled.truth_of(case)
+    lanes = labelled.lanes_of(case)
+    verdicts, truths = judge(lanes), labelled.truth_of(case, lanes)
     weight = 1 / (len(truths) * len(truths[0]))
     for lane, told in enumerate(truths):
         for cell, joined in enumerate(told):
@@ -156,7 +157,8 @@ def summary(found: Mapping[str, Judged], seeds: int) -> Table:
         "many of them so lie outside that range, by up to 30 %, and some within",
         "a cell is right when its primary cause is the truth; told as alternative when another cause is primary and the truth is among "
         "the others that are possible; undetermined also where it says busy, with an efficiency that can't be measured",
-        "busy counts as right where the truth is healthy: without GPM nothing is called healthy",
+        "busy counts as right where the truth is healthy: without GPM nothing is called healthy; so does undetermined where the ledger "
+        "calls more than 15 % of such a cell wasted",
     )
     return Table(f"Accuracy on {where}, %", ["sensors", *GRADES, "healthy accused"], rows, notes=notes, goals=goals)
 

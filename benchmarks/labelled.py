@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 from agent.gpu_models import idle_power_w
 from fleetwatch.demo.cases import CELL_MS, HOUR_MS, Case
 from fleetwatch.diagnosis import cells, figures
-from fleetwatch.diagnosis.features import STATES, Lanes, warm_up
+from fleetwatch.diagnosis.features import STATES, Features, Lanes, warm_up
+from fleetwatch.diagnosis.verdicts import UNDETERMINED, WASTEFUL
 from fleetwatch.ledger import cell_states, states
 from fleetwatch.ledger.facts import Capacity, Outage, Question
 from fleetwatch.ledger.policy import Policy
 
+HEALTHY = "healthy"
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -95,9 +97,11 @@ def lanes_of(case: Case) -> Lanes:
         sevenths=np.full(len(rows), 7),
         start_ms=case.start_ms,
         held=np.ones((len(rows), count), dtype=bool),
+        held_ms=np.full((len(rows), count), float(CELL_MS)),
         shared=np.full((len(rows), count), len(jobs) > 1),
         age=age,
         warm_up=np.array([warm_up(job.life_ms) for job, _ in rows]),
+        is_over=np.array([job.life_ms is not None for job, _ in rows]),
         failures=np.zeros(len(rows), dtype=np.int64),
         cheaper=((),) * len(rows),
         figures=figures.of({name: values[at] for name, values in made.figures.items()}),
@@ -105,9 +109,15 @@ def lanes_of(case: Case) -> Lanes:
     )
 
 
-def truth_of(case: Case) -> list[tuple[str, ...]]:
-    """The truth of each row of lanes_of."""
-    return [case.truth[gpu] for _ in _jobs(case) for gpu in range(len(case.gpus))]
+def truth_of(case: Case, lanes: Lanes) -> list[tuple[str, ...]]:
+    """The truth of each row of lanes_of. What works well and wastes more than what is well may waste is to be told undetermined."""
+    told = [case.truth[gpu] for _ in _jobs(case) for gpu in range(len(case.gpus))]
+    wasted = np.nan_to_num(Features(lanes, 1)["wasted"]) > WASTEFUL
+    return [tuple(_strict(truth, is_over) for truth, is_over in zip(*row, strict=True)) for row in zip(told, wasted.tolist(), strict=True)]
+
+
+def _strict(truth: str, is_wasteful: bool) -> str:
+    return f"{truth}|{UNDETERMINED}" if is_wasteful and truth == HEALTHY else truth
 
 
 def _jobs(case: Case) -> list[Held]:

@@ -1,6 +1,7 @@
 """What `check_ledger` recomputes of diagnosis.
 
-Causes are what the ledger calls wasted, no saving exceeds it, no capacity is won that was not there, sums are their causes'.
+Causes are what the ledger calls wasted, no saving exceeds it, no capacity is won that was not there, nothing is called well that
+wastes, sums are their causes'.
 """
 
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from django.db import connection
 
 from fleetwatch.diagnosis import sums
+from fleetwatch.diagnosis.verdicts import NO_TELEMETRY, WASTEFUL, WELL
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
 
@@ -17,6 +19,7 @@ _SQL = Path(__file__).parent / "sql"
 RULES = {
     "causes": "causes sum to idle, stalled and underused",
     "saving": "no saving exceeds what was wasted",
+    "well": f"what is called {', '.join((*WELL, NO_TELEMETRY))} wastes at most {WASTEFUL:.0%}",
     "capacity": "no more capacity is won than was free or unavailable",
 }
 _UNEXPLAINED = read_statement(_SQL / "unexplained.sql")
@@ -25,7 +28,8 @@ _UNEXPLAINED = read_statement(_SQL / "unexplained.sql")
 def faults(interval: Interval) -> Iterator[str]:
     """A line for each hour or day that does not balance; hours that wait to be diagnosed are not looked at."""
     with connection.cursor() as cursor:
-        cursor.execute(_UNEXPLAINED, {"start": interval.start, "end": interval.end})
+        well, most = [*WELL, NO_TELEMETRY], round(WASTEFUL * 100)
+        cursor.execute(_UNEXPLAINED, {"start": interval.start, "end": interval.end, "well": well, "most": most})
         for name, hour, rule, off_ms in cursor.fetchall():
             yield f"{RULES[rule]}: {name} at {hour.astimezone(UTC):%Y-%m-%d %H:%M} is {off_ms} ms off"
     for name, day, lines in sums.wrong_days(interval):

@@ -81,8 +81,10 @@ class Lanes:
     """Who held which GPU, cell by cell: one row per GPU and job, the rows of a job together.
 
     `figures` are those of cells.Cells, NaN where the job did not hold the GPU; `states` the share
-    of the cell's held time in each of STATES, NaN where the ledger says nothing. Watts and bytes
-    are NaN where not known. `age` counts cells since the job's start, of which the first `warm_up` are no work yet.
+    of the cell's held time in each of STATES, NaN where the ledger says nothing; `held_ms` is that
+    time, of a GPU that is shared or a part of one the whole cell. Watts and bytes are NaN where not
+    known. `age` counts cells since the job's start, of which the first `warm_up` are no work yet;
+    it `is_over` where its end is known.
     `failures`: how many short runs of its name failed about when the row's job did; 0 where it was not one of them.
     `cheaper`: GPU models that cost less, by what they hold (bytes) and their price as a share of this GPU's.
     `sevenths`: of its physical GPU's compute that the GPU has: 7 = all of it, less of a MIG instance, 0 = not known.
@@ -99,9 +101,11 @@ class Lanes:
     sevenths: Ints
     start_ms: int
     held: Mask
+    held_ms: Floats
     shared: Mask
     age: Ints
     warm_up: Ints
+    is_over: Mask
     failures: Ints
     cheaper: tuple[Offers, ...]
     figures: Figures
@@ -211,12 +215,19 @@ def _seen_ms(f: Features) -> Floats:
 
 
 def _held_ms(f: Features) -> Floats:
-    return np.where(f.lanes.held, float(CELL_MS), 0.0)
+    return np.where(f.lanes.held, f.lanes.held_ms, 0.0)
 
 
 def _coverage(f: Features) -> Floats:
     """Observed ÷ held."""
-    return ratio(f["seen_ms"], f["held_ms"])
+    seen_ms = np.minimum(f["seen_ms_of_cell"], f["held_ms_of_cell"])
+    return ratio(f.sum(seen_ms), f["held_ms"])
+
+
+def _wasted(f: Features) -> Floats:
+    """Share of the held time that the ledger calls idle, stalled or underused."""
+    wasted: Floats = f["ledger_idle"] + f["ledger_stalled"] + f["ledger_underused"]
+    return wasted
 
 
 def _per_minute(figure: str) -> Formula:
@@ -341,6 +352,7 @@ FORMULAS: dict[str, Formula] = {
     "held_ms": lambda f: f.sum(f["held_ms_of_cell"]),
     "observed_s": lambda f: f["seen_ms"] / 1000,
     "coverage": _coverage,
+    "wasted": _wasted,
     "dips_per_min": _per_minute("dips"),
     "dips_cv": _dips_cv,
     "memory_drops_per_min": _per_minute(of_cell.MEMORY_DROPS),

@@ -19,6 +19,7 @@ from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.rows import fetched
 from fleetwatch.telemetry import frames
 
+WHOLE = 7  # sevenths of a GPU
 CELLS_PER_HOUR = HOUR_MS // CELL_MS
 # A pause that had begun before is told from one that begins; of a longer one so much counts.
 CONTEXT_MS = 900_000
@@ -202,6 +203,8 @@ def lanes(found: Mapping[int, Held], start_ms: int, end_ms: int, hours: Mapping[
     total = np.zeros((len(job_id), count))
     total[at] = sum(whole[name] for name in cell_states.NAMES)
     gpus, jobs = facts.gpus(gpu_id).at(gpu_id), facts.jobs(job_id)
+    is_shared = shared(gpu_id, total > 0)
+    is_part = is_shared | (gpus.sevenths < WHOLE)[:, None]
     said = [jobs[job] for job in job_id.tolist()]
     return Lanes(
         gpu_id=gpu_id,
@@ -214,8 +217,10 @@ def lanes(found: Mapping[int, Held], start_ms: int, end_ms: int, hours: Mapping[
         sevenths=gpus.sevenths,
         start_ms=start_ms,
         held=total > 0,
-        shared=shared(gpu_id, total > 0),
+        held_ms=np.where(is_part & (total > 0), CELL_MS, total),
+        shared=is_shared,
         warm_up=np.array([warm_up(one.life_ms) for one in said], dtype=np.int64),
+        is_over=np.array([one.life_ms is not None for one in said], dtype=bool),
         failures=facts.failures(job_id, jobs),
         cheaper=facts.cheaper(gpus, from_ms(end_ms)),
         age=_ages(total > 0, [one.start_ms for one in said], start_ms),

@@ -50,7 +50,8 @@ def _nothing() -> Lanes:
     one = np.ones(1, dtype=np.int64)
     return Lanes(
         gpu_id=one, job_id=one, kind=("batch",), is_serving=np.zeros(1, dtype=bool), idle_w=np.full(1, np.nan), limit_w=np.full(1, np.nan),
-        memory_bytes=np.full(1, np.nan), sevenths=one, start_ms=0, held=np.ones((1, 1), dtype=bool), shared=np.zeros((1, 1), dtype=bool),
-        age=np.ones((1, 1), dtype=np.int64), warm_up=one, failures=one, cheaper=((),),
+        memory_bytes=np.full(1, np.nan), sevenths=one, start_ms=0, held=np.ones((1, 1), dtype=bool),
+        held_ms=np.ones((1, 1)), shared=np.zeros((1, 1), dtype=bool),
+        age=np.ones((1, 1), dtype=np.int64), warm_up=one, is_over=np.zeros(1, dtype=bool), failures=one, cheaper=((),),
         figures=figures.of(dict.fromkeys(NAMES, unread)), states=dict.fromkeys(STATES, unread),
     )  # fmt: skip

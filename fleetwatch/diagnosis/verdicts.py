@@ -26,6 +26,8 @@ DATA_S = 600.0  # observed seconds that a rule about running work needs
 MISSES = 3  # windows in a row without it that close a rule
 HOUR = 12  # cells
 EDGE = HOUR  # at each end of a stretch that may be left out, at most half a window
+WASTEFUL = 0.15  # of the held time, by the ledger: what wastes more is neither well nor without telemetry
+ROUNDING = 1e-9
 DOWN = 0.5  # of the cell: the ledger calls it unavailable
 MEMORY_ERRORS = 1  # uncorrected ones, new in the cell
 
@@ -98,34 +100,39 @@ def _judged(lanes: Lanes, since: int) -> Verdicts:
     cause = np.full(shape, NUMBER[UNDETERMINED], dtype=np.int8)
     confidence, also = np.zeros(shape, dtype=np.int8), np.zeros(shape, dtype=np.int64)
     low, high = np.zeros(shape), np.zeros(shape)
+    now = Features(lanes, 1)
+    is_wasteful = np.nan_to_num(now["wasted"]) > WASTEFUL + ROUNDING
     # the last written wins: from the bottom of the table to its top
     for one in reversed(list(covered(lanes, since=since))):
         number = NUMBER[one.detector.cause]
-        if one.detector.cause not in WELL:
-            also[one.at(one.cells | one.possible)] |= 1 << number
-        at = one.at(one.cells)
-        cause[at], confidence[at] = number, one.confidence[one.cells]
-        low[at], high[at] = one.low[one.cells], one.high[one.cells]
-    _overrule(lanes, cause, confidence, low, high)
+        cells = one.cells
+        if one.detector.cause in WELL:
+            cells = cells & ~is_wasteful[one.rows, one.first :]
+        else:
+            also[one.at(cells | one.possible)] |= 1 << number
+        at = one.at(cells)
+        cause[at], confidence[at] = number, one.confidence[cells]
+        low[at], high[at] = one.low[cells], one.high[cells]
+    told = Verdicts(cause, confidence, also, low, high)
+    _overrule(told, now, is_wasteful)
     is_told = cause >= 0
     also[is_told] &= ~(np.int64(1) << cause[is_told].astype(np.int64))
     also[cause <= NUMBER[GPU_FAULT]] = 0
-    return Verdicts(cause, confidence, also, low, high)
+    return told
 
 
-def _overrule(lanes: Lanes, cause: NDArray[np.int8], confidence: Levels, low: Floats, high: Floats) -> None:
+def _overrule(told: Verdicts, now: Features, is_wasteful: Mask) -> None:
     """What no window decides: a GPU that can't work, a cell that nobody saw, one that is not held."""
-    now = Features(lanes, 1)
     with np.errstate(invalid="ignore"):
         is_unseen, is_down = now["coverage"] < COVERAGE, now["ledger_unavailable"] >= DOWN
         is_faulty = now["memory_errors"] >= MEMORY_ERRORS
     for number, cells, sure, share in (
-        (NUMBER[NO_TELEMETRY], is_unseen, 0, 0.0),
+        (NUMBER[NO_TELEMETRY], is_unseen & ~is_wasteful, 0, 0.0),
         (NUMBER[GPU_FAULT], is_faulty, HIGH, 0.0),  # it goes on working: no time of it is blocked
         (NUMBER[GPU_FAULT], is_down, HIGH, 1.0),
-        (NOT_HELD, ~lanes.held, 0, 0.0),
+        (NOT_HELD, ~now.lanes.held, 0, 0.0),
     ):
-        cause[cells], confidence[cells], low[cells], high[cells] = number, sure, share, share
+        told.cause[cells], told.confidence[cells], told.low[cells], told.high[cells] = number, sure, share, share
 
 
 @dataclass(frozen=True)
@@ -213,6 +220,7 @@ def _from(lanes: Lanes, first: int) -> Lanes:
         lanes,
         start_ms=lanes.start_ms + first * CELL_MS,
         held=lanes.held[:, first:],
+        held_ms=lanes.held_ms[:, first:],
         shared=lanes.shared[:, first:],
         age=lanes.age[:, first:],
         figures=lanes.figures.since(first),
@@ -234,7 +242,8 @@ def _covered_by(windows: _Windows, detector: Detector) -> Covered | None:
     if not len(rows):
         return None
     hits, is_possible, enough, held = hits[rows], is_possible[rows], enough[rows], f.lanes.held[rows]
-    part = _spread(replace(found, hits=hits if detector.is_told else opened(hits)), rows, enough, windows, detector)
+    is_open = hits if detector.is_told else opened(hits) | hits & _whole(f)[rows]
+    part = _spread(replace(found, hits=is_open), rows, enough, windows, detector)
     if detector.cause not in WELL:
         # nobody is accused of warming up
         part = replace(part, cells=part.cells & held)
@@ -246,6 +255,14 @@ def _covered_by(windows: _Windows, detector: Detector) -> Covered | None:
     if detector.spared:
         part = _spared(part, detector.spared)
     return replace(part, possible=_most(is_possible, enough, f.length)) if is_possible.any() else part
+
+
+def _whole(f: Features) -> Mask:
+    """Windows that end with a job and look at all of it: no second one can follow."""
+    lanes = f.lanes
+    is_last = lanes.held & ~np.pad(lanes.held, [(0, 0), (0, 1)])[:, 1:]
+    whole: Mask = is_last & lanes.is_over[:, None] & (lanes.age < f.length)
+    return whole
 
 
 def _begun(part: Covered, begins: Mask) -> Covered:

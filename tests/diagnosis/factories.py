@@ -20,6 +20,8 @@ def lanes(
     kind="batch",
     age=100,
     warm_up=2,
+    is_over=False,
+    held_ms=300_000.0,
     failures=0,
     cheaper=(),
     sevenths=7,
@@ -43,13 +45,15 @@ def lanes(
         sevenths=np.full(count, sevenths),
         start_ms=0,
         held=is_held,
+        held_ms=np.where(is_held, held_ms, 0.0),
         shared=np.zeros(shape, dtype=bool) if gpus is None else features.shared(np.array(gpus), is_held),
         age=np.tile(age + np.arange(shape[1]), (count, 1)),
         warm_up=np.full(count, warm_up),
+        is_over=np.full(count, is_over),
         failures=np.full(count, failures),
         cheaper=(cheaper,) * count,
         figures=of_arrays(unread | {cells.SEEN_MS: np.full(shape, 300_000.0)} | given),
-        states={name: np.full(shape, np.nan) for name in STATES} | (states or {}),
+        states={name: np.zeros(shape) for name in STATES} | (states or {}),
     )
 
 

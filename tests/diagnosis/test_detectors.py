@@ -62,6 +62,10 @@ RULES = {
     "partial_idle": Rule(
         partial_idle.DETECTOR, {"job_gpus": (LEAST, 2, 8), "util_max": (BELOW, 0.02, 0), "job_util_max": (LEAST, 0.20, 0.9)}
     ),
+    "partial_idle by the ledger": Rule(
+        partial_idle.IDLE_BY_LEDGER,
+        {"job_gpus": (LEAST, 2, 8), "ledger_idle": (LEAST, 0.5, 1), "job_ledger_idle_min": (BELOW, 0.5, 0)},
+    ),
     "throttled": Rule(throttled.DETECTOR, {"thr": (LEAST, 0.10, 0.5), "clk": (BELOW, 0.85, 0.6), "util": (LEAST, 0.50, 0.9)}),
     "video_engines": Rule(video_engines.DETECTOR, {"eng": (LEAST, 0.85, 1.0)}),
     "hung": Rule(
@@ -106,7 +110,15 @@ RULES = {
     ),
     "rank_wait": Rule(
         rank_wait.DETECTOR,
-        {"job_gpus": (LEAST, 2, 8), "util": (LEAST, 0.85, 1), "spin": (LEAST, 0.30, 0.5), "pr": (BELOW, 0.35, 0.2)},
+        {"job_gpus": (LEAST, 2, 8), "util": (LEAST, 0.85, 1), "spin": (LEAST, 0.30, 0.5)},
+    ),
+    "rank_wait near idle": Rule(rank_wait.DETECTOR, {"job_gpus": (LEAST, 2, 8), "util": (LEAST, 0.85, 1), "pr": (BELOW, 0.12, 0.05)}),
+    "rank_wait of units that stand still": Rule(
+        rank_wait.DETECTOR,
+        {
+            "job_gpus": (LEAST, 2, 8), "util": (LEAST, 0.85, 1), "pr": (BELOW, 0.35, 0.2), "ten": (BELOW, 0.005, 0),
+            "dram": (BELOW, 0.02, 0),
+        },
     ),
     "no_tensor_cores": Rule(
         no_tensor_cores.DETECTOR,
@@ -156,6 +168,18 @@ def sure(cause: str, **known: float) -> int:
 def share(cause: str, **known: float) -> tuple[float, float]:
     told = found(cause, **known)
     return float(told.low[0, 0]), float(told.high[0, 0])
+
+
+@pytest.mark.parametrize("power_ratio", [0.2, 0.36, None])
+def test_ranks_wait_for_as_long_as_they_were_seen_to_spin_whatever_the_mean_of_their_power(power_ratio):
+    pr = np.nan if power_ratio is None else power_ratio
+
+    assert share("rank_wait", spin=0.5, pr=pr) == pytest.approx((0.15, 0.45))
+
+
+@pytest.mark.parametrize(("used", "level"), [(0.2, HIGH), (0.19, MEDIUM), (np.nan, MEDIUM)])
+def test_an_idle_gpu_is_less_sure_where_no_other_of_its_job_was_seen_to_work(used, level):
+    assert sure("partial_idle by the ledger", job_util_max=used) == level
 
 
 def test_every_detector_has_its_specification_here():

@@ -172,6 +172,26 @@ def test_causes_that_no_entry_has_do_not_balance():
     assert fault == f"causes sum to idle, stalled and underused: n1 at 2026-11-18 12:00 is {HOUR_MS} ms off"
 
 
+@pytest.mark.parametrize("verdict", ["healthy", "busy", "video_engines", "no_telemetry"])
+@pytest.mark.parametrize(("wasted_ms", "off_ms"), [(540_000, 0), (540_001, 1), (HOUR_MS, HOUR_MS - 540_000)])
+def test_what_is_called_well_and_wastes_more_than_it_may_does_not_balance(verdict, wasted_ms, off_ms):
+    diagnosed(NOW - 2 * DAY)
+    cause(verdict, start=NOW - 2 * DAY, low=0, high=0)
+    CauseEntry.objects.update(idle_certain_ms=wasted_ms)
+
+    faults = [fault for fault in check.faults(Interval(NOW - 10 * DAY, NOW)) if fault.startswith("what is called")]
+
+    told = f"{check.RULES['well']}: n1 at 2026-11-18 12:00 is {off_ms} ms off"
+    assert faults == ([told] if off_ms else [])
+
+
+def test_a_cause_that_wastes_is_no_fault():
+    diagnosed(NOW - 2 * DAY)
+    cause("undetermined", start=NOW - 2 * DAY)
+
+    assert not [fault for fault in check.faults(Interval(NOW - 10 * DAY, NOW)) if fault.startswith("what is called")]
+
+
 def test_a_snooze_that_is_over_is_open_again():
     cause()
     finding(status="snoozed", snoozed_until=NOW)

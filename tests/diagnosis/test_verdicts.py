@@ -259,3 +259,95 @@ def test_a_hang_begins_in_the_cell_that_it_fills_for_the_most_part():
     told = judge(lanes(**spins, power_max_w_max=[650.0, 650.0, *[160.0] * 6]))
 
     assert [CAUSES[cause] == "hung" for cause in told.cause[0]] == [False, *[True] * 7]
+
+
+def split(count: int, **shares: float) -> dict[str, np.ndarray]:
+    """What the ledger says of each cell of one GPU."""
+    return {state: np.full((1, count), share) for state, share in ({"useful": 0.0} | shares).items()}
+
+
+BUSY = {"util_mean": 0.95, "power_w": 600.0}
+
+
+@pytest.mark.parametrize("state", ["idle", "stalled", "underused"])
+@pytest.mark.parametrize(
+    ("cell", "verdict"), [(WELL, "healthy"), (BUSY, "busy"), ({"engine_ratio": 0.99, "util_mean": 0.1}, "video_engines")]
+)
+@pytest.mark.parametrize(("wasted", "is_well"), [(0.149, True), (0.15, True), (0.151, False)])
+def test_what_wastes_more_than_three_twentieths_is_not_called_well(state, cell, verdict, wasted, is_well):
+    found = judge(of(*[cell] * 12, states=split(12, **{state: wasted})))
+
+    assert set(told(found)) == {verdict if is_well else "undetermined"}
+
+
+def test_waste_of_several_states_is_summed():
+    found = judge(of(*[WELL] * 12, states=split(12, idle=0.06, stalled=0.05, underused=0.05)))
+
+    assert set(told(found)) == {"undetermined"}
+
+
+@pytest.mark.parametrize(("idle", "cause"), [(0.15, "no_telemetry"), (0.16, "undetermined")])
+def test_a_cell_that_was_hardly_seen_and_was_seen_to_waste_is_not_without_telemetry(idle, cause):
+    found = judge(of(*[{"util_mean": 0.5, "seen_ms": 150_000.0}] * 12, states=split(12, idle=idle, unobserved=0.5)))
+
+    assert set(told(found)) == {cause}
+
+
+def test_the_last_minute_of_a_job_is_judged_by_its_held_time():
+    held_ms = [300_000.0] * 7 + [60_000.0]
+    seen_ms = [{"seen_ms": ms} for ms in held_ms]
+
+    found = judge(of(*[HOT | seen for seen in seen_ms], held_ms=[held_ms]))
+
+    assert set(told(found)) == {"throttled"}
+
+
+SPINS = {"util_mean": 1.0, "spin_fraction": 0.99, "power_w": 190.0}  # a power ratio of 0.15
+
+
+@pytest.mark.parametrize(("is_over", "cause"), [(True, "rank_wait"), (False, "undetermined")])
+def test_a_job_of_eleven_minutes_that_spins_on_eight_gpus_is_told_so_once_it_is_over(is_over, cause):
+    """It began at 3:00 of a cell and ended at 4:00 of another: 2 + 5 + 4 minutes, of which all were seen."""
+    held_ms = [120_000.0, 300_000.0, 240_000.0, 0.0]
+    figures = {name: [[value] * 4] * 8 for name, value in SPINS.items()} | {"seen_ms": [held_ms] * 8}
+    stalled = {"stalled": np.full((8, 4), 0.99)}
+
+    found = judge(
+        lanes(jobs=[1] * 8, held=[[ms > 0 for ms in held_ms]] * 8, held_ms=[held_ms] * 8, states=stalled,
+              age=0, warm_up=0, is_over=is_over, **figures)
+    )  # fmt: skip
+
+    assert [told(found, gpu) for gpu in range(8)] == [[cause] * 3 + [""]] * 8
+
+
+@pytest.mark.parametrize(("minutes", "cause"), [(10, "rank_wait"), (9, "undetermined")])
+def test_of_less_than_ten_minutes_nothing_is_said(minutes, cause):
+    held_ms = [300_000.0, minutes * 60_000.0 - 300_000.0, 0.0]
+    figures = {name: [[value] * 3] * 2 for name, value in SPINS.items()} | {"seen_ms": [held_ms] * 2}
+
+    found = judge(
+        lanes(jobs=[1, 1], held=[[True, True, False]] * 2, held_ms=[held_ms] * 2, age=0, warm_up=0,
+              is_over=True, **figures)
+    )  # fmt: skip
+
+    assert told(found) == [cause, cause, ""]
+
+
+def test_a_gpu_that_idles_beside_one_that_works_is_partly_idle_from_its_first_idle_minutes_on():
+    """Of two GPUs the first works for 25 minutes and is idle for 35, which the ledger calls idle from their beginning on."""
+    util = [[0.97] * 5 + [0.0] * 7, [0.97] * 12]
+    idle = np.array([[0.0] * 5 + [1.0] * 7, [0.0] * 12])
+
+    found = judge(lanes(jobs=[1, 1], util_mean=util, util_max_max=util, states={"idle": idle}))
+
+    assert told(found)[5:] == ["partial_idle"] * 7
+    assert "partial_idle" not in told(found)[:5]
+    assert set(told(found, row=1)) == {"busy"}
+
+
+def test_gpus_that_fall_idle_one_cell_apart_are_idle_and_not_partly():
+    idle = np.array([[0.0, 0.6] + [1.0] * 10, [0.0, 0.4] + [1.0] * 10])
+
+    found = judge(lanes(jobs=[1, 1], util_mean=[[0.0] * 12] * 2, states={"idle": idle}))
+
+    assert "partial_idle" not in {*told(found), *told(found, row=1)}

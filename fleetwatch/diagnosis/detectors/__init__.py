@@ -26,6 +26,7 @@ from fleetwatch.diagnosis.rules import Detector
 DETECTORS: tuple[Detector, ...] = (
     allocated_no_process.DETECTOR,
     idle_held.DETECTOR,
+    partial_idle.IDLE_BY_LEDGER,
     partial_idle.DETECTOR,
     idle_held.THINKING,
     throttled.DETECTOR,

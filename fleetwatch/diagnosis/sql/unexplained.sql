@@ -1,7 +1,7 @@
 -- One row: a rule that does not hold in a node's clock hour whose causes are taken for current, and by how many milliseconds:
 --     `causes` are not what its entries say, `saving` exceeds what was wasted, `capacity` that is said to be won is more than was
---     free (a queue's) or unavailable (a node's).
--- In:  start, end (timestamptz).
+--     free (a queue's) or unavailable (a node's), `well` wasted more than it may.
+-- In:  start, end (timestamptz), well (causes that say nothing is wasted), most (of their held time that may be, percent).
 -- Again: safe, it only reads.
 WITH current_hour AS MATERIALIZED (
     SELECT
@@ -46,7 +46,12 @@ by_cause AS (
             cause.high_ms - cause.idle_certain_ms - cause.idle_probable_ms - cause.stalled_probable_ms
                 - cause.stalled_potential_ms - cause.underused_ms,
             0
-        )) AS saves_too_much_ms
+        )) AS saves_too_much_ms,
+        sum(greatest(
+            cause.idle_certain_ms + cause.idle_probable_ms + cause.stalled_probable_ms + cause.stalled_potential_ms
+                + cause.underused_ms - cause.held_ms * %(most)s / 100,
+            0
+        )) FILTER (WHERE cause.cause = ANY(%(well)s::text[])) AS wasted_well_ms
     FROM hour
     JOIN diagnosis_causeentry AS cause
         ON  cause.node_id = hour.node_id
@@ -85,6 +90,8 @@ fault AS (
         AND by_entry.job_id = by_cause.job_id
     UNION ALL
     SELECT node_id, hour, 'saving', saves_too_much_ms FROM by_cause
+    UNION ALL
+    SELECT node_id, hour, 'well', wasted_well_ms FROM by_cause
     UNION ALL
     SELECT
         won.node_id, won.hour, 'capacity',
