@@ -27,8 +27,9 @@ def summed(cells: Iterable[Cell]) -> Totals:
     # one pass: a month has tens of thousands of jobs of a few cells each
     state_ms, tier_ms = dict.fromkeys(STATES, 0), dict.fromkeys(TIERS, 0)
     state_usd, tier_usd = dict.fromkeys(STATES, ZERO), dict.fromkeys(TIERS, ZERO)  # x ms
-    capacity_ms = unpriced_ms = energy_ms = busy_only_ms = 0
-    total_usd, busy_only_usd, has_example_rates = ZERO, ZERO, False
+    capacity_ms = unpriced_ms = energy_ms = busy_only_ms = waiting_ms = 0
+    total_usd = busy_only_usd = waiting_usd = ZERO
+    has_example_rates = False
     energy_j: float | None = None
     add, multiply = pricing.EXACT.add, pricing.EXACT.multiply
     for cell in cells:
@@ -48,6 +49,9 @@ def summed(cells: Iterable[Cell]) -> Totals:
         if cell.is_busy_only:
             busy_only_ms += gpu_ms
             busy_only_usd = add(busy_only_usd, usd_ms)
+        if cell.state == "stalled" and cell.tier == "potential":
+            waiting_ms += gpu_ms
+            waiting_usd = add(waiting_usd, usd_ms)
         if cell.energy_j is not None and gpu_ms:
             energy_j = (energy_j or 0.0) + cell.energy_j
         has_example_rates = has_example_rates or bool(cell.is_example and gpu_ms)
@@ -65,4 +69,6 @@ def summed(cells: Iterable[Cell]) -> Totals:
         energy_ms=energy_ms,
         busy_only_ms=busy_only_ms,
         busy_only_usd=pricing.divided(busy_only_usd),
+        waiting_ms=waiting_ms,
+        waiting_usd=pricing.divided(waiting_usd),
     )

@@ -39,6 +39,9 @@ class Totals:
     # useful by "a kernel was running" alone: left out of every efficiency figure
     busy_only_ms: int = 0
     busy_only_usd: Decimal = ZERO
+    # stalled, and no waste: of services, which wait for requests
+    waiting_ms: int = 0
+    waiting_usd: Decimal = ZERO
 
     @property
     def observed_ms(self) -> int:
@@ -95,13 +98,13 @@ class Totals:
 
     @property
     def shown_states(self) -> dict[str, int]:
-        """The states with what is only utilisation (`unverified`) apart from what is useful."""
-        return _apart(self.states, self.busy_only_ms)
+        """The states with what is only utilisation (`unverified`) apart from useful, and what services wait (`waiting`) from stalled."""
+        return _apart(self.states, self.busy_only_ms, self.waiting_ms)
 
     @property
     def shown_cost(self) -> dict[str, Decimal]:
         """Their dollars."""
-        return _apart(self.cost_by_state, self.busy_only_usd)
+        return _apart(self.cost_by_state, self.busy_only_usd, self.waiting_usd)
 
     @property
     def useful_share_of_observed(self) -> float | None:
@@ -149,10 +152,16 @@ class Totals:
 Amount = TypeVar("Amount", int, Decimal)
 
 
-def _apart(amounts: dict[str, Amount], unverified: Amount) -> dict[str, Amount]:
-    return {"useful": amounts["useful"] - unverified, "unverified": unverified} | {
-        state: amount for state, amount in amounts.items() if state != "useful"
-    }
+def _apart(amounts: dict[str, Amount], unverified: Amount, waiting: Amount) -> dict[str, Amount]:
+    shown: dict[str, Amount] = {}
+    for state, amount in amounts.items():
+        if state == "useful":
+            shown |= {"useful": amount - unverified, "unverified": unverified}
+        elif state == "stalled":
+            shown |= {"stalled": amount - waiting, "waiting": waiting}
+        else:
+            shown[state] = amount
+    return shown
 
 
 def nothing() -> Totals:

@@ -12,7 +12,7 @@ def _decimal(value: Decimal | float) -> Decimal:
 
 
 def usd(value: Decimal | float | None) -> str:
-    """$0.42, $21.60, $4,310, $24.3k, $1.24M; what is above zero and below a cent is "<$0.01"."""
+    """$0.42, $21.60, $4,310, $24,310, $1.24M: one form up to a million; what is above zero and below a cent is "<$0.01"."""
     if value is None:
         return UNKNOWN
     amount = _decimal(value)
@@ -21,15 +21,13 @@ def usd(value: Decimal | float | None) -> str:
         return f"{sign}<$0.01"
     if size < Decimal("99.995"):
         return f"{sign}${_round(size, 2)}"
-    if size < Decimal("9999.5"):
+    if size < Decimal("999999.5"):
         return f"{sign}${_round(size, 0):,}"
-    if size < Decimal("999500"):
-        return f"{sign}${_significant(size / 1000)}k"
     return f"{sign}${_significant(size / 1_000_000)}M"
 
 
 def about(value: Decimal | float | None) -> str:
-    """Dollars that nobody spent yet: three significant digits, whatever the amount: "$4,310", "$980", "$24.3k"."""
+    """Dollars that nobody spent yet: three significant digits, whatever the amount: "$4,310", "$980", "$24,300"."""
     if value is None:
         return UNKNOWN
     amount = _decimal(value)
@@ -37,7 +35,7 @@ def about(value: Decimal | float | None) -> str:
 
 
 def roughly(low: Decimal, high: Decimal) -> str:
-    """A saving as a range, two significant digits, rounded down: "$120–280"; one figure where both ends read the same."""
+    """A saving as a range, rounded: "$121–276", "$4,970–8,390"; one figure where both ends read the same."""
     ends = [usd(_rough(end)).removesuffix(".00") for end in (low, high)]
     return ends[0] if ends[0] == ends[1] else f"{ends[0]}–{ends[1].removeprefix('$')}"
 
@@ -49,7 +47,9 @@ def roughly_hours(low_ms: int, high_ms: int) -> str:
 
 
 def _rough(value: Decimal) -> Decimal:
-    return value.quantize(Decimal(1).scaleb(value.adjusted() - 1), ROUND_DOWN) if value else Decimal(0)
+    """Two significant digits, three from a hundred on."""
+    digits = 3 if value >= 100 else 2
+    return value.quantize(Decimal(1).scaleb(value.adjusted() + 1 - digits), ROUND_HALF_UP) if value else Decimal(0)
 
 
 def usd_exact(value: Decimal | float | None) -> str:
@@ -76,13 +76,13 @@ def signed_hours(gpu_ms: int) -> str:
 
 
 def gpu_hours(gpu_ms: float | None) -> str:
-    """GPU-hours without the unit's name: 0.42, 12.3, 57,800."""
+    """GPU-hours without the unit's name: 0.42, 12.3, 57,815."""
     if gpu_ms is None:
         return UNKNOWN
     hours = Decimal(int(gpu_ms)) / HOUR_MS
     if 0 < hours < Decimal("0.005"):
         return "<0.01"
-    return f"{_significant(hours):,}" if hours < 1000 else f"{_round(hours, -1 if hours < 10_000 else -2):,}"
+    return f"{_significant(hours):,}" if hours < 1000 else f"{_round(hours, 0):,}"
 
 
 def gpu_hours_exact(gpu_ms: float | None) -> str:

@@ -25,6 +25,8 @@ def together(parts: Sequence[Totals]) -> Totals:
         energy_ms=sum(part.energy_ms for part in parts),
         busy_only_ms=sum(part.busy_only_ms for part in parts),
         busy_only_usd=_usd(part.busy_only_usd for part in parts),
+        waiting_ms=sum(part.waiting_ms for part in parts),
+        waiting_usd=_usd(part.waiting_usd for part in parts),
     )
 
 

@@ -72,8 +72,16 @@ UNVERIFIED = StateWords(
     "-",
     "",
 )
-# As bars, legends and charts show them: what is only utilisation apart from what is useful.
-SHOWN = (STATES[0], UNVERIFIED, *STATES[1:])
+WAITING = StateWords(
+    "waiting",
+    "Waiting",
+    "The part of stalled time of services, which wait for requests: no waste, but what a smaller GPU or fewer of them could give back.",
+    "job owner",
+    "potential",
+)
+# As bars, legends and charts show them: what is only utilisation apart from what is useful, what services wait from what is wasted.
+_APART = {"useful": UNVERIFIED, "stalled": WAITING}
+SHOWN = tuple(shown for state in STATES for shown in (state, _APART.get(state.name)) if shown is not None)
 BY_NAME = {state.name: state for state in SHOWN}
 
 EVENTS = {

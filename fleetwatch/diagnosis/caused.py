@@ -19,6 +19,7 @@ WASTE = {
     "stalled_potential": ("stalled", "potential"),
     "underused": ("underused", "potential"),
 }
+_WAITING = list(WASTE).index("stalled_potential")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,8 @@ class Caused:
             unpriced_ms=self.unpriced_ms,
             has_example_rates=self.has_example_rates,
             energy_j=None,
+            waiting_ms=self.ms[_WAITING],
+            waiting_usd=pricing.divided(self.usd_ms[_WAITING]),
         )
 
     @staticmethod
@@ -144,4 +147,6 @@ def rest(whole: Totals, parts: list[Totals]) -> Totals:
         unpriced_ms=whole.unpriced_ms - sum(part.unpriced_ms for part in parts),
         has_example_rates=whole.has_example_rates,
         energy_j=None,
+        waiting_ms=whole.waiting_ms - sum(part.waiting_ms for part in parts),
+        waiting_usd=whole.waiting_usd - sum((part.waiting_usd for part in parts), ZERO),
     )

@@ -144,6 +144,10 @@ class Lines:
         (low_ms, low_usd), (high_ms, high_usd) = (self._sum(figure) for figure in (LOW, HIGH))
         return Saving(low_ms, high_ms, low_usd, high_usd)
 
+    def wasted_usd(self) -> Decimal:
+        """Dollars of all that the lines wasted, whatever its tier."""
+        return sum((self._sum(figure)[1] for figure in range(WASTED.start, WASTED.stop)), ZERO)
+
     def _sum(self, figure: int) -> tuple[int, Decimal]:
         by_price = sums(self.told.price, self.told.ms[:, figure], len(self.told.prices)).tolist()
         usd_ms = ZERO

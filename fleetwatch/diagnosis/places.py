@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,12 @@ def saving(of_jobs: Findings, of_places: Iterable[Line], *statuses: str) -> Savi
     """What findings that stand so could save: of places those whose time is a part of what was wasted, as jobs' is."""
     wasted = [line.caused for line in of_places if line.finding.cause not in OF_CAPACITY and line.status in statuses]
     return together([of_jobs.of_status(*statuses).saving(), total(wasted)])
+
+
+def wasted_usd(of_jobs: Findings, of_places: Iterable[Line], *statuses: str) -> Decimal:
+    """Dollars that the same findings explain, whatever their tier."""
+    wasted = [line.caused.wasted_usd for line in of_places if line.finding.cause not in OF_CAPACITY and line.status in statuses]
+    return of_jobs.of_status(*statuses).lines.wasted_usd() + sum(wasted, ZERO)
 
 
 def line_of(finding: Finding, interval: Interval, *, now: datetime) -> Line:

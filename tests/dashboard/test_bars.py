@@ -1,5 +1,6 @@
 import numpy as np
 
+from fleetwatch.costs.cells import Cell, summed
 from fleetwatch.dashboard import bars, words
 from fleetwatch.dashboard.bars import Segment, Stretches, band, state_bar
 
@@ -53,3 +54,13 @@ def test_neighbours_of_one_state_are_one_segment_and_a_gap_stays_a_gap():
         Segment("useful", "0.000%", "50.000%", "Useful"),
         Segment("idle", "75.000%", "25.000%", "Idle"),
     ]
+
+
+def test_what_a_service_waits_is_drawn_apart_from_what_is_waste():
+    waiting = Cell("stalled", "potential", False, None, None, 1_000, None, 0)
+    stalled = Cell("stalled", "probable", False, None, None, 3_000, None, 0)
+
+    found = bars.state_bar(summed([waiting, stalled]).shown_states)
+
+    assert [(segment.state, segment.width) for segment in found] == [("stalled", "75.000%"), ("waiting", "25.000%")]
+    assert found[1].title == "Waiting 25 %"

@@ -1,5 +1,6 @@
 """The savings inbox and a finding's page: what stands there, and what a decision does."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -143,7 +144,7 @@ def test_an_empty_inbox_says_what_to_do(admin):
 
 def test_the_job_and_the_overview_name_the_cause(admin, found):
     assert "Why: idle, still held" in admin.get("/jobs/slurm/della/7?range=7d").content.decode()
-    assert "could have been saved" in admin.get("/").content.decode()
+    assert "recoverable" in admin.get("/").content.decode()
 
 
 def test_a_short_job_that_was_observed_is_too_short_to_judge_not_without_telemetry(admin):
@@ -223,7 +224,7 @@ def test_a_machine_is_told_apart_from_jobs_and_its_dollars_are_capacity(admin, f
     assert "GPU can&#x27;t work: n1" in page
     assert "capacity that could not work" in page
     # what jobs could have saved is what it was without it
-    assert page.count("$1.20–2.40") == 2
+    assert page.count("$1.20–2.40") == 4  # the card, the line and the way there
     assert "What is wrong with it" in admin.get("/nodes/n1?range=7d").content.decode()
     assert "none of the others" in page
     assert f"nvidia-smi --gpu-reset -i {gpu(1).index}" in admin.get(f"/findings/{broken.pk}").content.decode()
@@ -262,10 +263,47 @@ def test_pages_say_that_causes_are_being_worked_out_and_how_far(admin):
     assert "being worked out" not in admin.get("/waste?group_by=team").content.decode()
 
 
-@pytest.mark.parametrize(("group", "is_named"), [("team", True), ("cause", False)])
-def test_waste_by_cause_names_no_time_that_no_job_held(admin, group, is_named):
-    cause()
+def test_the_cards_of_waste_are_the_same_whatever_it_is_grouped_by(admin):
+    """$2 idle and diagnosed, $2 orphaned: $4 wasted by team and by cause, where the orphaned part has its line."""
+    rate("2.00")
+    row = cause()
+    for state, of in (("idle", row.job), ("orphaned", None)):
+        an_entry(row.gpu, state, start=row.start, job=of, tier="certain")
 
-    told = admin.get(f"/waste?group_by={group}").content.decode()
+    cards = {}
+    for group in ("team", "node", "cause"):
+        page = " ".join(admin.get(f"/waste?group_by={group}").content.decode().split())
+        cards[group] = re.findall(r"<dl class=.kpis.>.*?</dl>", page)[0]
 
-    assert (", and orphaned" in told, "free GPUs; never" in told) == (is_named, is_named)
+    assert cards["team"] == cards["node"] == cards["cause"]
+    assert "$4.00" in cards["cause"]
+    assert "no cause: orphaned time" in page
+
+
+def test_the_inbox_leads_from_wasted_to_recoverable(admin):
+    """$2 idle of which half to all could be saved, $2 orphaned, $1 underused without a finding."""
+    rate("2.00")
+    row = cause(low=0.5, high=0.9)
+    finding(row.job)
+    an_entry(row.gpu, "idle", start=row.start, job=row.job, tier="certain")
+    an_entry(row.gpu, "orphaned", start=row.start, tier="certain")
+    an_entry(row.gpu, "underused", HOUR_MS // 2, start=row.start, job=row.job, tier="potential")
+
+    page = " ".join(admin.get("/findings").content.decode().split())
+    steps = re.findall(r"<details class=.under-kpis.>.*?</details>", page)[0]
+
+    assert "<dt>Recoverable</dt>" in page
+    assert "<dt>Potential</dt>" not in page
+    amounts = re.findall(r">(\$[0-9.–]+)</span>", steps)
+    assert amounts[2:] == ["$4.00", "$1.00", "$3.00", "$2.00", "$1–1.80"]
+
+
+def test_the_overview_calls_it_recoverable(admin):
+    rate("2.00")
+    row = cause(low=0.5, high=0.9)
+    finding(row.job)
+    an_entry(row.gpu, "idle", start=row.start, job=row.job, tier="certain")
+
+    page = " ".join(admin.get("/").content.decode().split())
+
+    assert "recoverable</h2><p>of what was wasted and underused" in page

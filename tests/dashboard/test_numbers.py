@@ -20,15 +20,16 @@ GIB = 1024**3
         (Decimal("99.995"), "$100"),
         (Decimal("4310.4"), "$4,310"),
         (Decimal("9999.4"), "$9,999"),
-        (Decimal("9999.5"), "$10.0k"),
-        (Decimal("24310"), "$24.3k"),
-        (Decimal("446000"), "$446k"),
-        (Decimal("999500"), "$1.00M"),
+        (Decimal("9999.5"), "$10,000"),
+        (Decimal("24310"), "$24,310"),
+        (Decimal("446000"), "$446,000"),
+        (Decimal("999999.4"), "$999,999"),
+        (Decimal("999999.5"), "$1.00M"),
         (Decimal("1240000"), "$1.24M"),
         (Decimal("-21.6"), "−$21.60"),
     ],
 )
-def test_dollars_have_two_or_three_significant_digits(amount, text):
+def test_dollars_have_cents_or_are_whole_up_to_a_million(amount, text):
     assert numbers.usd(amount) == text
 
 
@@ -62,7 +63,8 @@ def test_the_exact_dollars_are_to_the_micro_dollar():
         (1_512_000, "0.42"),
         (44_280_000, "12.3"),
         (3_600_000_000, "1,000"),
-        (208_134_000_000, "57,800"),
+        (38_707_200_000, "10,752"),
+        (208_134_000_000, "57,815"),
     ],
 )
 def test_gpu_hours_are_rounded_and_never_to_nothing(gpu_ms, text):

@@ -25,6 +25,7 @@ from fleetwatch.dashboard import selectors as rows
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import read_period
+from fleetwatch.dashboard.recoverable import waterfall
 from fleetwatch.diagnosis import advice, deciding, demand, evidence, fixes, places, recurring, rules_in_words, selectors
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, Cause, Step, of_kind, title
 from fleetwatch.diagnosis.deciding import Decision, DecisionError
@@ -43,6 +44,7 @@ MAX_CHOICES = 200
 SNOOZES = {"1": "1 day", "7": "1 week", "30": "30 days"}
 STATUSES = {"open": "Open", "accepted": "Accepted", "snoozed": "Snoozed", "fixed": "Fixed", "dismissed": "Dismissed", "all": "All"}
 DEMAND_H = 24
+STILL_OPEN = ("open", "snoozed")
 _DONE = {
     "accept": "Accepted: somebody will change it.",
     "dismiss": "Dismissed; it stays findable under Dismissed.",
@@ -86,6 +88,7 @@ def findings(request: HttpRequest) -> HttpResponse:
     place_lines = [line for line in of_places if status in ("all", line.status)]
     page = pages.page_of(every if status == "all" else every.of_status(status), after=asked.get("after", ""), size=PAGE_SIZE)
     shown = selectors.with_jobs(page.rows, before=period.interval.end)
+    recoverable = places.saving(every, of_places, *STILL_OPEN)
     quarter = fixes.quarter(period.interval.end - timedelta(microseconds=1), period.zone)
     fixed = fixes.top_fixes(quarter)
     context = {
@@ -95,7 +98,8 @@ def findings(request: HttpRequest) -> HttpResponse:
         "statuses": STATUSES.items(),
         "places": [place_pages.row(line) for line in place_lines[:MAX_PLACES]],
         "places_left": max(len(place_lines) - MAX_PLACES, 0),
-        "potential": places.saving(every, of_places, "open", "snoozed"),
+        "recoverable": recoverable,
+        "steps": waterfall(period.interval, scope, places.wasted_usd(every, of_places, *STILL_OPEN), recoverable),
         "accepted": places.saving(every, of_places, "accepted"),
         "capacity": place_pages.capacity(of_places),
         "progress": places.progress(period.interval, now=period.now),

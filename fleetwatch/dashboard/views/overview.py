@@ -13,6 +13,7 @@ from fleetwatch.alerts.selectors import open_incidents
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.selectors import Group, Totals, Wasters
 from fleetwatch.dashboard import selectors
+from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.bars import Segment
 from fleetwatch.dashboard.idle import longest_idle
 from fleetwatch.dashboard.parameters import PERIOD, takes, takes_only
@@ -70,6 +71,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         ],
         "savings_total": open_findings.saving(),
         "savings_count": len(open_findings),
+        "adjusted": adjusted(period.interval, wasters.totals.cost_usd),
         "unposted": _unposted(period.interval, period.now),
         **_now(period.now),
     }

@@ -15,11 +15,14 @@ from fleetwatch.costs.ranking import Rest
 from fleetwatch.costs.selectors import Group, Look, Scope, Totals
 from fleetwatch.costs.sites import energy
 from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL, with_free
-from fleetwatch.dashboard import selectors
+from fleetwatch.costs.totals import nothing
+from fleetwatch.dashboard import selectors, words
+from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes, takes_only
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.sums import together
+from fleetwatch.diagnosis.caused import rest as remainder
 from fleetwatch.diagnosis.places import progress
 from fleetwatch.diagnosis.selectors import waste_by_cause
 from fleetwatch.lib.intervals import Interval
@@ -39,6 +42,7 @@ GROUPS = {
 }
 MAX_LINES = 200
 IDLE_OR_STALLED = ("idle", "stalled")  # what is drawn for nothing
+NO_CAUSE = ("orphaned", "free", "useful", "starting", "unavailable", "unobserved")  # what a job does not waste has none
 PAYERS = ("team", "project", "cost_centre", "user")  # over whom free capacity can be spread
 SPREAD = {OWN_LINE: "Free apart", PROPORTIONAL: "Free in proportion", EVEN: "Free evenly"}
 
@@ -52,8 +56,10 @@ def waste(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
     group_by = chosen(request, "group_by", GROUPS, default="team")
     scope, filters = filtered(request)
-    seen = None if group_by == "cause" else costs.look(period.interval, group_by, "node", scope=scope)
-    lines, rest, totals = _lines(seen, group_by, period.interval, scope)
+    by_cause = group_by == "cause"
+    seen = costs.look(period.interval, *({"node"} if by_cause else {group_by, "node"}), scope=scope)
+    totals = seen.totals()
+    lines, rest = _by_cause(period.interval, scope, totals) if by_cause else _lines(seen, group_by)
     way = chosen(request, "free", SPREAD, default=OWN_LINE) if group_by in PAYERS else OWN_LINE
     context = {
         "groups": GROUPS.items(),
@@ -68,11 +74,12 @@ def waste(request: HttpRequest) -> HttpResponse:
         "rest_with_free": sum((spread[line.key] for line in lines[MAX_LINES:]), Decimal(0)) if spread else None,
         "all_with_free": sum(spread.values(), Decimal(0)) if spread else None,
         "totals": totals,
-        "progress": progress(period.interval, now=period.now) if group_by == "cause" else None,
+        "adjusted": None if filters else adjusted(period.interval, totals.cost_usd),
+        "progress": progress(period.interval, now=period.now) if by_cause else None,
         "energy": energy(
             period.interval,
             scope=replace(scope, states=IDLE_OR_STALLED),
-            by_node=None if seen is None else seen.within(IDLE_OR_STALLED).by("node"),
+            by_node=seen.within(IDLE_OR_STALLED).by("node"),
         ),
         "filters": filters,
         "kept": _more({name: value for name, value in filters.items() if name != group_by}),
@@ -82,14 +89,23 @@ def waste(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/waste.html", period.context("waste", **context))
 
 
-def _lines(seen: Look | None, group_by: str, interval: Interval, scope: Scope) -> tuple[list[Group], Rest, Totals]:
-    """All lines, of jobs the first; those that the page leaves off; and the total of everything. Nothing seen: by cause."""
-    if seen is not None and group_by == "job":
+def _lines(seen: Look, group_by: str) -> tuple[list[Group], Rest]:
+    """All lines, of jobs the first; and those that the page leaves off."""
+    if group_by == "job":
         jobs = seen.ranked(group_by, MAX_LINES)
-        return jobs.groups, jobs.after, jobs.totals
-    found = waste_by_cause(interval, scope=scope) if seen is None else seen.breakdown(group_by)
-    left = found.lines[MAX_LINES:]
-    return found.lines, Rest(len(left), together([line.totals for line in left])), found.totals
+        return jobs.groups, jobs.after
+    lines = seen.by(group_by)
+    left = lines[MAX_LINES:]
+    return lines, Rest(len(left), together([line.totals for line in left]))
+
+
+def _by_cause(interval: Interval, scope: Scope, totals: Totals) -> tuple[list[Group], Rest]:
+    """Causes, and a line for the time that has none, so that all lines sum to the cards, as in every other grouping."""
+    found = waste_by_cause(interval, scope=scope)
+    without = remainder(totals, [found.totals])
+    names = [words.BY_NAME[state].label.lower() for state in NO_CAUSE if without.states[state]]
+    line = Group("", f"no cause: {', '.join(names)} time" if names else "no cause", without)
+    return [*found.lines, *([line] if without.capacity_ms else [])], Rest(0, nothing())
 
 
 def _more(filters: dict[str, str]) -> str:

@@ -1,0 +1,47 @@
+"""A closed month with adjustments shows both figures, and why."""
+
+from datetime import UTC, date, datetime
+
+import pytest
+
+from fleetwatch.dashboard.adjusted import adjusted
+from fleetwatch.ledger.models import Adjustment, ClosedMonth
+from fleetwatch.lib.intervals import HOUR_MS, Interval
+from tests.dashboard import factories
+
+pytestmark = pytest.mark.django_db
+
+START, END = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
+OCTOBER = Interval(START, END)
+AT = datetime(2026, 10, 5, 9, tzinfo=UTC)
+
+
+@pytest.fixture
+def closed(admin):
+    """An hour at $2 in October, closed; another hour came late."""
+    gpu = factories.gpu(factories.node(), hours=24 * 60)
+    factories.rate("2.00")
+    entry = factories.entry(gpu, hours_ago=0, now=AT)
+    entry.save()
+    ClosedMonth.objects.create(month=date(2026, 10, 1), start=START, end=END, policy=factories.policy(), closed_at=END, closed_by="ann")
+    Adjustment.objects.create(
+        node=gpu.node, gpu=gpu, start=AT.replace(hour=10), state="useful", policy=factories.policy(), gpu_ms=HOUR_MS,
+        cause="late data", booked_at=factories.NOW,
+    )  # fmt: skip
+    return admin
+
+
+@pytest.mark.parametrize("page", ["/", "/waste"])
+def test_both_figures_and_the_reason_are_said(closed, page):
+    told = " ".join(closed.get(f"{page}?from=2026-10-01&to=2026-11-01").content.decode().split())
+
+    assert "October 2026 is closed:" in told
+    assert '$2.00</span>, is as it was closed. Adjustments since: +<span title="$2.000000">$2.00</span> late data.' in told
+    assert 'Together <span title="$4.000000">$4.00</span>' in told
+
+
+def test_of_a_period_without_closed_hours_or_without_adjustments_nothing_is_said(closed):
+    assert 'id="adjusted"' not in closed.get("/").content.decode()
+    assert adjusted(Interval(START, AT), cost_usd=None) is None
+    Adjustment.objects.all().delete()
+    assert adjusted(OCTOBER, cost_usd=None) is None
