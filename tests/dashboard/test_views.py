@@ -176,7 +176,7 @@ def test_a_charts_table_and_csv_have_the_same_numbers(small):
     table = text_of(small.get("/charts/spend?from=now-4h&to=now&as=table"))
 
     assert rows[0][:4] == ["Start (UTC)", "End (UTC)", "Useful $", "Busy, unverified $"]
-    assert rows[3][:7] == ["2026-11-20 10:00", "2026-11-20 11:00", "0.0", "0.0", "0.0", "0.0", "2.0"]
+    assert rows[3][:8] == ["2026-11-20 10:00", "2026-11-20 11:00", "0.0", "0.0", "0.0", "0.0", "0.0", "2.0"]
     assert "2026-11-20 10:00" in table
 
 
