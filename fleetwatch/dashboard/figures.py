@@ -14,6 +14,7 @@ Figure = dict[str, Any]
 Value = float | None
 
 MAX_BARS = 62  # up to so many, an hour or a day is a bar: it is one figure, not a slope
+MAX_TICKS = 6
 BAR_SHARE = 0.84  # of its hour or day; the rest is air
 
 
@@ -90,8 +91,14 @@ def dollars_by_state(bars: Sequence[Bar], dollars: Mapping[str, Sequence[float]]
     layout = _layout([bar.start for bar in bars], y_format=money_ticks(top), hover="x unified") | {"barmode": "stack"}
     layout["meta"] = {"y": f"dollars per {step}"}
     if 0 < len(x) <= MAX_BARS:
-        layout["xaxis"] |= {"range": [x[0], _iso(bars[-1].end)]}
+        layout["xaxis"] |= {"range": [x[0], _iso(bars[-1].end)], "tickvals": _whole_starts(bars)}
     return {"data": traces, "layout": layout}
+
+
+def _whole_starts(bars: Sequence[Bar]) -> list[str]:
+    """Where hours or days begin, a few of them; of one or two bars where they begin themselves."""
+    whole = [bar.start for bar in bars if len(bars) < 3 or bar is not bars[0] or bar.shown_ms == bar.whole_ms]
+    return [_iso(start) for start in whole[:: -(-len(whole) // MAX_TICKS)]]
 
 
 def state_map(heat: HeatMap) -> Figure:

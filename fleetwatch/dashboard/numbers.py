@@ -47,8 +47,8 @@ def roughly_hours(low_ms: int, high_ms: int) -> str:
 
 
 def _rough(value: Decimal) -> Decimal:
-    """Two significant digits, three from a hundred on."""
-    digits = 3 if value >= 100 else 2
+    """Three significant digits, of what is below one two."""
+    digits = 3 if value >= 1 else 2
     return value.quantize(Decimal(1).scaleb(value.adjusted() + 1 - digits), ROUND_HALF_UP) if value else Decimal(0)
 
 

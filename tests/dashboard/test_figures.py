@@ -66,6 +66,15 @@ def test_a_part_of_an_hour_is_narrow_and_as_high_as_it_costs_by_the_hour():
     assert figure["layout"]["xaxis"]["range"] == ["2026-11-20T00:45:00", "2026-11-20T01:30:00"]
 
 
+def test_ticks_stand_where_hours_begin():
+    starts = [START + timedelta(hours=number) for number in range(24)]
+    part = Bar(START - timedelta(minutes=20), START, 3_600_000, 1_200_000)
+
+    figure = valid(figures.dollars_by_state([part, *bars(starts)], {"useful": [1.0] * 25}, step="hour"))
+
+    assert figure["layout"]["xaxis"]["tickvals"] == [f"2026-11-20T{hour:02}:00:00" for hour in range(0, 24, 4)]
+
+
 @pytest.mark.parametrize(
     ("top", "ticks"), [(0.004, "$,.4f"), (0.05, "$,.2f"), (0.5, "$,.2f"), (9.99, "$,.2f"), (10, "$,.0f"), (999, "$,.0f"), (1000, "$,.3~s")]
 )

@@ -295,7 +295,7 @@ def test_the_inbox_leads_from_wasted_to_recoverable(admin):
     assert "<dt>Recoverable</dt>" in page
     assert "<dt>Potential</dt>" not in page
     amounts = re.findall(r">(\$[0-9.–]+)</span>", steps)
-    assert amounts[2:] == ["$4.00", "$1.00", "$3.00", "$2.00", "$1–1.80"]
+    assert amounts[3:] == ["$4.00", "$1.00", "$3.00", "$2.00", "$1–1.80"]
 
 
 def test_the_overview_calls_it_recoverable(admin):
