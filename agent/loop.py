@@ -60,6 +60,7 @@ class Loop:
         self._events: List[Event] = []
         self._drafted_events = 0
         self._is_stuck = False
+        self._is_stopping = False
         self._mishap, self._mishap_until = "", 0.0  # the bug last logged
         self._end_ms = self._end_after(parts.clock.now_ms())  # of the window that is open
         self._began = time.monotonic()
@@ -89,6 +90,7 @@ class Loop:
             if order == "release":
                 self._parts.sampler.release(self._parts.release_s)
             self._safely(self.advance)
+        self._is_stopping = order == "stop"
         stopping.set()
         self._parts.pump.wake()
         self._leave(sampling, pumping)
@@ -237,6 +239,8 @@ class Loop:
             "rss_bytes": own_rss_bytes(),
             "poll_ms_p95": self._parts.sampler.pass_ms_p95(),
             "clock_steps": self._parts.clock.steps,
+            # told to stop, not killed: the last word of an elastic node
+            **({"stopping": True} if self._is_stopping else {}),
         }
 
     def _end_after(self, now_ms: int) -> int:

@@ -503,7 +503,7 @@ _HOST_KEYS = frozenset(("start_ms", *HOST_COLUMNS))
 _KNOWN = {
     place: frozenset(keys.split())
     for place, keys in {
-        "agent": " ".join(("version", "driver", "source", "last_refusal", *AGENT_AMOUNTS)),
+        "agent": " ".join(("version", "driver", "source", "last_refusal", "stopping", *AGENT_AMOUNTS)),
         "gpus": "uuid index model memory_total_bytes power_limit_w sm_count parent_uuid mig_profile persistence unread",
         "jobs": "key scheduler cluster id name user account kind state submit_ms start_ms end_ms restarts labels",
         "allocations": "gpu job start_ms end_ms source share",

@@ -17,6 +17,7 @@ from fleetwatch.dashboard import prices
 from fleetwatch.dashboard.asked import Asked, Done, RefusedError
 from fleetwatch.ingest import tokens
 from fleetwatch.ingest.models import MAX_USES, AgentToken, Rights
+from fleetwatch.inventory import silence
 from fleetwatch.ledger import closing
 from fleetwatch.ledger import services as ledger
 from fleetwatch.ledger.selectors import closed_until
@@ -169,6 +170,20 @@ def set_rule(asked: Asked) -> Done:
     return Done(f"{rule.name}: from {minutes} minutes on, told to {told}.")
 
 
+def add_elastic_rule(asked: Asked) -> Done:
+    try:
+        rule = silence.add_rule(asked.text("kind"), asked.text("pattern", needed="A pattern, please."))
+    except ValueError as error:
+        raise RefusedError({"pattern": f"{error}."}) from error
+    return Done(f"Nodes of the {rule} are elastic: silent ones are gone after 15 minutes.")
+
+
+def remove_elastic_rule(asked: Asked) -> Done:
+    if not silence.remove_rule(asked.number("id", low=1, high=2**31)):
+        raise RefusedError({"": "There is no such rule."})
+    return Done("The rule was removed. Nodes that are gone by it stay so until they report again.")
+
+
 CHANGES: dict[str, Callable[[Asked], Done]] = {
     "rate": prices.set_rate,
     "rate-withdraw": prices.withdraw_rate,
@@ -187,6 +202,8 @@ CHANGES: dict[str, Callable[[Asked], Done]] = {
     "agent-token": create_agent_token,
     "agent-token-rights": set_rights,
     "agent-token-revoke": revoke_agent_token,
+    "elastic": add_elastic_rule,
+    "elastic-remove": remove_elastic_rule,
     "enrollment": create_enrollment_token,
     "enrollment-revoke": revoke_enrollment_token,
     "api-token": create_api_token,

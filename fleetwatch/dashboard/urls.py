@@ -29,6 +29,7 @@ urlpatterns = [
     path("worst", overview.overview_worst, name="overview_worst"),
     path("fleet", machines.fleet, name="fleet"),
     path("nodes/<str:name>", machines.node, name="node"),
+    path("nodes/<str:name>/remove", machines.remove_node, name="remove-node"),
     path("gpus/<path:uuid>/move", machines.move_gpu, name="move-gpu"),
     path("gpus/<path:uuid>/idle-power", machines.set_idle_power, name="set-idle-power"),
     path("gpus/<path:uuid>", machines.gpu, name="gpu"),

@@ -1,6 +1,7 @@
 """One batch, from the door to the tables: all of it in one transaction, or nothing."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -18,7 +19,7 @@ from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.services import Refused
 from fleetwatch.jobs import services as jobs
 from fleetwatch.jobs.report import JobKey, Report, StoredJob
-from fleetwatch.jobs.selectors import held_by_node
+from fleetwatch.jobs.selectors import clusters_of, held_by_node
 from fleetwatch.jobs.store import store_jobs
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span, clip
@@ -30,6 +31,7 @@ FUTURE_MS = 5 * 60_000  # docs/ledger.md: later than this after receipt, and not
 # A node's row is held while its batch is stored. Who waits for it holds a thread and a connection: better that it comes again.
 LOCK_MS = 1_000
 STATEMENT_MS = 10_000
+MAX_REASON = 300
 EARLIEST_MS = 1_420_070_400_000  # 2015-01-01: a clock before it was never set, and capacity would begin there
 
 log = structlog.get_logger(__name__)
@@ -227,10 +229,54 @@ def believe_silent_moves(now: datetime) -> dict[str, int]:
 
 @transaction.atomic
 def bill_silent_nodes(now: datetime) -> dict[str, int]:
-    """How many silent nodes' GPUs are capacity for longer now; the hours of that time are marked."""
+    """How many silent nodes are gone since now, and of how many others GPUs are capacity for longer; the hours of both are marked."""
+    gone = _end_elastic(now)
+    gone |= silence.retire_departed(now)
     billed = silence.bill(now)
-    _touch({node_id: [span] for node_id, span in billed.items()}, received_at=now)
-    return {"nodes": len(billed)}
+    _touch({node_id: [span] for node_id, span in (gone | billed).items()}, received_at=now)
+    return {"gone": len(gone), "nodes": len(billed)}
+
+
+def _end_elastic(now: datetime) -> dict[int, Span]:
+    """Node id -> time by which its GPUs are capacity no longer, of the elastic nodes that are gone."""
+    rules = silence.elastic_rules()
+    if not rules:
+        return {}
+    now_ms = to_ms(now)
+    silent = list(silence.may_be_gone(now_ms))
+    clusters = clusters_of(node.pk for node in silent) if any(rule.kind == "cluster" for rule in rules) else {}
+    gone: dict[int, Span] = {}
+    for node in silent:
+        rule = silence.rule_of(node, clusters.get(node.pk, ()), rules)
+        if rule is None:
+            continue
+        by, reason = f"elastic by {rule}"[:200], silence.why_gone(node, now_ms)
+        with suppress(silence.PresentError):  # it reported meanwhile
+            gone[node.pk] = silence.depart(node.pk, by=by, reason=reason, at_ms=now_ms, silent_ms=node.last_ms or 0)
+    return gone
+
+
+class RemovalError(ValueError):
+    """A node that can't be removed; the text is a sentence for who wanted to."""
+
+
+@transaction.atomic
+def remove_node(name: str, *, reason: str, by: str, now: datetime) -> None:
+    """The silent node is gone as of its last window, an admin says so; it comes back by reporting again.
+
+    Raises RemovalError where it can't be.
+    """
+    node = Node.objects.filter(name=name).first()
+    if node is None:
+        raise RemovalError(f"There is no node {name[:253]!r}.")
+    if not reason or len(reason) > MAX_REASON:
+        raise RemovalError(f"Why it is removed is kept: 1 to {MAX_REASON} characters, please.")
+    now_ms = to_ms(now)
+    try:
+        span = silence.depart(node.pk, by=by[:200], reason=reason, at_ms=now_ms, silent_ms=now_ms - silence.SILENT_AFTER_MS)
+    except silence.PresentError as error:
+        raise RemovalError(str(error)) from error
+    _touch({node.pk: [span]}, received_at=now)
 
 
 class MoveError(ValueError):

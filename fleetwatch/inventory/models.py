@@ -38,6 +38,28 @@ class Node(models.Model):
         return max(self.last_ms, self.silent_ms)
 
 
+class Departure(models.Model):
+    """A node that was silent was said to be gone: no capacity from its last window before `at_ms` until it reports again."""
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="departures")
+    at_ms = models.BigIntegerField(help_text="when it was said")
+    by = models.CharField(max_length=200, help_text="who said it, or which rule")
+    reason = models.CharField(max_length=300)
+
+
+class ElasticRule(models.Model):
+    """Nodes that come and go by themselves: silent ones are gone, not unobserved (silence.py)."""
+
+    kind = models.CharField(max_length=16, help_text="name, label or cluster")
+    pattern = models.CharField(max_length=253, help_text="with * and ?; of a label key=value")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["kind", "pattern"], name="one_elastic_rule_of_a_kind_and_pattern")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.pattern}"
+
+
 class Intake(models.Model):
     """What a node brought that was new, in the newest hour in which it brought anything (intake.py)."""
 

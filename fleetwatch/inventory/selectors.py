@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 
-from fleetwatch.inventory.models import GPU, Node, Stay
-from fleetwatch.inventory.stays import Reported
+from fleetwatch.inventory.models import GPU, Departure, Node, Stay
+from fleetwatch.inventory.stays import Reported, gone, joined
 from fleetwatch.lib.spans import Span
 
 # Accounting is imported with a boot that began at 0 (docs/wire.md); who sent nothing but that runs no agent. [] is nothing yet.
@@ -148,6 +148,19 @@ def stays_of_node(node: Node) -> dict[int, Reported]:
         else:
             others[uuid].append((first_ms, last_ms))
     return {gpu_id: Reported(spans, [], others[uuid_of[gpu_id]]) for gpu_id, spans in own.items()}
+
+
+def departures(node: Node, stays_of_gpus: Iterable[Reported]) -> list[int]:
+    """From when on the node was gone, each time until it reported again; `stays_of_gpus` of all its GPUs."""
+    said = list(node.departures.order_by("at_ms").values_list("at_ms", flat=True))
+    if not said:
+        return []
+    return gone(joined(span for reported in stays_of_gpus for span in reported.own), said)
+
+
+def newest_departure(node: Node) -> Departure | None:
+    """What was said of where it went, while it did not report again; None when nothing was."""
+    return node.departures.filter(at_ms__gte=node.last_ms or 0).order_by("at_ms").last()
 
 
 def has_data() -> bool:

@@ -1,10 +1,20 @@
-"""Nodes that fell silent stay on the bill until they are retired: what nobody observes costs what it costs, and is seen in every figure."""
+"""Nodes that fell silent stay on the bill until they are retired: what nobody observes costs what it costs, and is seen in every figure.
 
+Elastic nodes, by rule, are gone instead: fifteen minutes after their last sign of life, or as soon as their agent says that
+it shuts down in order. Any silent node is where an admin says so. Who is gone comes back by reporting again.
+"""
+
+from collections.abc import Iterable
 from datetime import datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from django.db import connection
+import structlog
+from django.db import connection, transaction
+from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 
+from fleetwatch.inventory.models import GPU, Departure, ElasticRule, Node
+from fleetwatch.inventory.steady import forget
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span
 from fleetwatch.lib.sql import read_statement
@@ -15,7 +25,13 @@ RETIRED_AFTER_MS = 7 * 86_400_000  # docs/ledger.md: capacity ends after 7 silen
 # What was received so long after it was measured is a replay or an import: its node was never live, and is not silent now.
 REPLAYED_AFTER_MS = 3_600_000
 
+# An elastic node that is silent for so long is gone.
+ELASTIC_AFTER_MS = 15 * 60_000
+RULE_KINDS = ("name", "label", "cluster")
+
 BILL = read_statement(Path(__file__).parent / "sql" / "bill_silent.sql")
+
+log = structlog.get_logger(__name__)
 
 
 def bill(now: datetime) -> dict[int, Span]:
@@ -31,3 +47,89 @@ def bill(now: datetime) -> dict[int, Span]:
     with connection.cursor() as cursor:
         cursor.execute(BILL, asked)
         return {node_id: (was_ms, is_ms) for node_id, was_ms, is_ms in cursor.fetchall()}
+
+
+def silent_since(silent_ms: int) -> QuerySet[Node]:
+    """The nodes without a sign of life since then that have GPUs which are capacity."""
+    living = GPU.objects.filter(node=OuterRef("pk"), first_ms__isnull=False, retired_ms=None)
+    return Node.objects.filter(Exists(living), last_ms__lte=silent_ms).order_by("pk")
+
+
+def may_be_gone(now_ms: int) -> QuerySet[Node]:
+    """Those that are gone if they are elastic."""
+    return silent_since(now_ms).filter(Q(last_ms__lte=now_ms - ELASTIC_AFTER_MS) | Q(agent__stopping=True))
+
+
+def rule_of(node: Node, clusters: Iterable[str], rules: Iterable[ElasticRule]) -> ElasticRule | None:
+    """The first rule by which the node is elastic; None where it is not."""
+    labels = [f"{key}={value}" for key, value in node.labels.items()]
+    subjects = {"name": [node.name], "label": labels, "cluster": list(clusters)}
+    return next((rule for rule in rules if any(fnmatchcase(text, rule.pattern) for text in subjects[rule.kind])), None)
+
+
+def why_gone(node: Node, now_ms: int) -> str:
+    """Why an elastic node is gone; "" where it is not."""
+    if node.agent.get("stopping") is True:
+        return "its agent shut down in order"
+    if node.last_ms is not None and now_ms - node.last_ms >= ELASTIC_AFTER_MS:
+        return f"no sign of life for {ELASTIC_AFTER_MS // 60_000} minutes"
+    return ""
+
+
+class PresentError(ValueError):
+    """A node that is not gone: it reports, or has nothing that could go; the text is a sentence for who said so."""
+
+
+@transaction.atomic
+def depart(node_id: int, *, by: str, reason: str, at_ms: int, silent_ms: int) -> Span:
+    """The time by which its GPUs are capacity no longer, now that the node is gone as of its last window.
+
+    Raises PresentError where it gave a sign of life after `silent_ms`.
+    """
+    forget([node_id])
+    node = Node.objects.get(pk=node_id)
+    if node.last_ms is None or not GPU.objects.filter(node=node, first_ms__isnull=False, retired_ms=None).exists():
+        raise PresentError(f"{node.name} has no GPU that is capacity.")
+    if node.last_ms > silent_ms:
+        raise PresentError(f"{node.name} reports still: stop its agent first, or it would be back at once.")
+    Departure.objects.create(node=node, at_ms=at_ms, by=by, reason=reason)
+    log.info("node gone", node=node.name, by=by, reason=reason)
+    return _retire(node)
+
+
+@transaction.atomic
+def retire_departed(now: datetime) -> dict[int, Span]:
+    """Node id -> time by which GPUs are capacity no longer, of nodes of which something came late after they were said to be gone."""
+    said = Departure.objects.filter(node=OuterRef("pk"), at_ms__gte=OuterRef("last_ms"))
+    node_ids = list(silent_since(to_ms(now) - SILENT_AFTER_MS).filter(Exists(said)).values_list("pk", flat=True))
+    forget(node_ids)
+    return {node.pk: _retire(node) for node in Node.objects.filter(Exists(said), pk__in=node_ids)}
+
+
+def _retire(node: Node) -> Span:
+    living = GPU.objects.filter(node=node, first_ms__isnull=False, retired_ms=None)
+    end_ms: int = living.aggregate(end=Max("last_ms"))["end"]
+    was_ms = node.live_ms or end_ms
+    living.update(retired_ms=end_ms)
+    return end_ms, was_ms
+
+
+def elastic_rules() -> list[ElasticRule]:
+    """By kind and pattern."""
+    return list(ElasticRule.objects.order_by("kind", "pattern"))
+
+
+def add_rule(kind: str, pattern: str) -> ElasticRule:
+    """The rule by which nodes are elastic from now on. Raises ValueError for one that could match nothing."""
+    if kind not in RULE_KINDS:
+        raise ValueError(f"a rule is on one of {', '.join(RULE_KINDS)}")
+    if not pattern or len(pattern) > 253 or not pattern.isprintable():
+        raise ValueError("a pattern has 1 to 253 characters")
+    if kind == "label" and "=" not in pattern.strip("="):
+        raise ValueError("a label is key=value")
+    return ElasticRule.objects.get_or_create(kind=kind, pattern=pattern)[0]
+
+
+def remove_rule(rule_id: int) -> bool:
+    """Whether there was such a rule; nodes that are gone by it stay so."""
+    return ElasticRule.objects.filter(pk=rule_id).delete()[0] > 0

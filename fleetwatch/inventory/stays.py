@@ -82,11 +82,12 @@ def _bridged(spans: Sequence[Span], gap_ms: int) -> list[Span]:
     return stays
 
 
-def capacity(own: Sequence[Span], others: Sequence[Span], end_ms: int | None) -> list[Span]:
+def capacity(own: Sequence[Span], others: Sequence[Span], end_ms: int | None, gone: Sequence[int] = ()) -> list[Span]:
     """When a GPU was capacity of the node with the stays `own`: from its first window there until it was elsewhere.
 
     Between two stays with none of another node's in between it was there, and nobody saw it. `end_ms` is where the
     last one ends if the GPU is still there: its retirement, or where the node's capacity ends for now; None = not known.
+    `gone`: from when on its node was gone, each time until the GPU's next window.
     """
     if not own:
         return []
@@ -96,8 +97,22 @@ def capacity(own: Sequence[Span], others: Sequence[Span], end_ms: int | None) ->
     for (start, last), until in zip(own, ends, strict=True):
         is_last = start == own[-1][0]
         is_left = any(start < begin and (is_last or until is None or begin < until) for begin in begins)
-        spans.append((start, last if is_left or until is None else until))
+        kept_ms = last if is_left or until is None else until
+        spans.append((start, min([kept_ms, *(at_ms for at_ms in gone if at_ms >= last)])))
     return union(spans)
+
+
+def gone(lived: Sequence[Span], said: Sequence[int]) -> list[int]:
+    """From when on a node was gone that lived over these spans and was `said` to be gone at these times, ascending.
+
+    What was said of a time in which it lived on means nothing: a restart, a spool that came late.
+    """
+    found: set[int] = set()
+    for at_ms in said:
+        before = [span for span in lived if span[0] <= at_ms]
+        if before and before[-1][1] <= at_ms:
+            found.add(before[-1][1])
+    return sorted(found)
 
 
 def is_silent(newest_ms: int, received_ms: int) -> bool:

@@ -174,6 +174,15 @@ def held_by_node(job_ids: Iterable[int]) -> dict[int, list[Span]]:
     return held
 
 
+def clusters_of(node_ids: Iterable[int]) -> dict[int, set[str]]:
+    """Node id -> the clusters of the jobs that its GPUs were ever given to."""
+    given = Allocation.objects.filter(gpu__node_id__in=list(node_ids)).exclude(job__cluster="")
+    clusters: dict[int, set[str]] = {}
+    for node_id, cluster in given.values_list("gpu__node_id", "job__cluster").distinct():
+        clusters.setdefault(node_id, set()).add(cluster)
+    return clusters
+
+
 def job(key: str) -> Job | None:
     """The job of that key, with its team; None when there is none.
 

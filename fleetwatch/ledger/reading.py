@@ -8,7 +8,7 @@ import numpy as np
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.inventory.selectors import stays_of_node
+from fleetwatch.inventory.selectors import departures, stays_of_node
 from fleetwatch.inventory.stays import Reported
 from fleetwatch.inventory.stays import capacity as capacity_spans
 from fleetwatch.jobs.selectors import holdings, source_status
@@ -47,23 +47,24 @@ def capacities(node: Node) -> list[Capacity]:
     if live_ms is None:
         return []
     stays_by_gpu = stays_of_node(node)
+    gone = departures(node, stays_by_gpu.values())
     gpus = node.gpus.select_related("model", "parent").order_by("pk")
     steps = idle_steps(stays_by_gpu)
     return [
         replace(capacity, idle_steps=steps.get(gpu.pk, ()))
         for gpu in gpus
         if gpu.pk in stays_by_gpu
-        for capacity in _capacities(gpu, stays_by_gpu[gpu.pk], live_ms=live_ms)
+        for capacity in _capacities(gpu, stays_by_gpu[gpu.pk], gone, live_ms=live_ms)
     ]
 
 
-def _capacities(gpu: GPU, reported: Reported, *, live_ms: int) -> Iterator[Capacity]:
+def _capacities(gpu: GPU, reported: Reported, gone: Sequence[int], *, live_ms: int) -> Iterator[Capacity]:
     end_ms = live_ms if gpu.retired_ms is None else gpu.retired_ms
     newest_ms = gpu.newest_ms
     if gpu.parent is not None and newest_ms is not None:
         end_ms = min(end_ms, newest_ms)
     limits = _limits(gpu)
-    for start_ms, until_ms in capacity_spans(reported.own, reported.others, end_ms):
+    for start_ms, until_ms in capacity_spans(reported.own, reported.others, end_ms, gone):
         is_live = gpu.retired_ms is None and until_ms == end_ms
         yield replace(limits, start_ms=start_ms, end_ms=until_ms, is_live=is_live)
 

@@ -96,14 +96,9 @@ def repost_since(start_ms: int) -> int:
 
 def repost_all(now: datetime) -> int:
     """How many hours were marked, of all that GPUs were capacity and whose columns are kept: after another time zone."""
-    spans = (
-        GPU.objects.filter(first_ms__isnull=False)
-        .values_list("node_id")
-        .annotate(Min("first_ms"), Max(Greatest("node__last_ms", "node__silent_ms")))
-    )
-    return sum(
-        touch_hours(node_id, [(first_ms, until_ms)], received_at=now) for node_id, first_ms, until_ms in spans.order_by() if until_ms
-    )
+    rows = GPU.objects.filter(first_ms__isnull=False, node__last_ms__isnull=False).values_list("node_id").order_by()
+    spans = rows.annotate(first=Min("first_ms"), until=Max(Greatest("node__last_ms", "node__silent_ms")))
+    return sum(touch_hours(node_id, [(first_ms, until_ms)], received_at=now) for node_id, first_ms, until_ms in spans)
 
 
 def set_policy(policy: Policy, *, now: datetime) -> PolicyRow:

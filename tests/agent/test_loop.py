@@ -175,7 +175,14 @@ def test_a_stop_sends_the_window_that_is_still_open(tmp_path):
 
     assert not thread.is_alive()
     assert daemon.spool.waiting >= 1
+    assert [batch.agent.get("stopping") for batch in daemon.batches()][-1] is True
     daemon.spool.close()
+
+
+def test_only_the_last_word_of_an_agent_that_was_told_to_stop_says_so(daemon):
+    daemon.live(0, 40)
+
+    assert "stopping" not in daemon.batches()[0].agent
 
 
 def test_a_stop_lets_go_of_the_driver(daemon):

@@ -1,7 +1,9 @@
 """The overview says which nodes are silent since when; a fleet that reports has no such line."""
 
 import pytest
+from django.core.management import CommandError, call_command
 
+from fleetwatch.inventory.models import Departure, ElasticRule
 from fleetwatch.lib.intervals import to_ms
 from tests.dashboard import factories
 from tests.dashboard.test_views import text_of
@@ -47,3 +49,52 @@ def test_of_many_silent_nodes_the_first_are_named(admin):
     assert "<b>7 nodes are silent</b>" in page
     assert '<a href="/status">all of them</a>' in page
     assert ("gpu-4</a>" in page, "gpu-5</a>" in page) == (True, False)
+
+
+def test_an_admin_removes_a_silent_node_and_its_page_says_so(admin):
+    a_node("gpu-01", silent_minutes=30)
+    assert "Remove gpu-01" in text_of(admin.get("/nodes/gpu-01"))
+
+    answer = admin.post("/nodes/gpu-01/remove", {"reason": "<b>sold</b>"}, follow=True)
+
+    assert "by ann: &lt;b&gt;sold&lt;/b&gt;" in text_of(answer)
+    assert "Remove gpu-01" not in text_of(answer)
+    assert 'id="silent"' not in text_of(admin.get("/"))
+
+
+def test_a_node_that_reports_is_not_offered_for_removal_and_not_removed(admin):
+    a_node("gpu-01")
+    assert "Remove gpu-01" not in text_of(admin.get("/nodes/gpu-01"))
+
+    answer = admin.post("/nodes/gpu-01/remove", {"reason": "sold"}, follow=True)
+
+    assert "gpu-01 reports still" in text_of(answer)
+    assert not Departure.objects.exists()
+
+
+def test_a_viewer_removes_no_node(viewer):
+    a_node("gpu-01", silent_minutes=30)
+
+    assert viewer.post("/nodes/gpu-01/remove", {"reason": "sold"}).status_code == 403
+    assert "Remove gpu-01" not in text_of(viewer.get("/nodes/gpu-01"))
+
+
+def test_an_admin_makes_and_removes_rules_for_elastic_nodes(admin):
+    admin.post("/settings/elastic", {"kind": "label", "pattern": "pool=spot"})
+    assert "<code>pool=spot</code>" in text_of(admin.get("/settings"))
+
+    refused = admin.post("/settings/elastic", {"kind": "label", "pattern": "pool"})
+    assert (refused.status_code, "a label is key=value." in text_of(refused)) == (422, True)
+
+    admin.post("/settings/elastic-remove", {"id": ElasticRule.objects.get().pk})
+    assert not ElasticRule.objects.exists()
+
+
+def test_a_command_removes_a_node_and_says_why_it_can_not(admin, capsys):
+    a_node("gpu-01", silent_minutes=30)
+
+    call_command("remove_node", "gpu-01", "--reason", "sold")
+
+    assert "gpu-01 is off the bill" in capsys.readouterr().out
+    with pytest.raises(CommandError, match="no node"):
+        call_command("remove_node", "gpu-02", "--reason", "sold")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetwatch.inventory.stays import AHEAD_MS, Reported, capacity, is_ahead, is_silent, joined, spans_of
+from fleetwatch.inventory.stays import AHEAD_MS, Reported, capacity, gone, is_ahead, is_silent, joined, spans_of
 from fleetwatch.lib.spans import length_ms, union
 
 MINUTE = 60_000
@@ -117,3 +117,18 @@ def stays_of(told):
         believed[node], disputed[node] = after.own, after.disputed
     assert not any(disputed.values())
     return believed
+
+
+@pytest.mark.parametrize(
+    ("said", "ends"),
+    [
+        ([], []),
+        ([50], []),  # before it lived
+        ([150], []),  # it lived on
+        ([200], [200]),
+        ([250, 260], [200]),
+        ([250, 450], [200, 400]),
+    ],
+)
+def test_a_node_is_gone_from_the_end_of_what_it_lived_before_it_was_said(said, ends):
+    assert gone([(100, 200), (300, 400)], said) == ends

@@ -1,6 +1,7 @@
 """Fleet, node and GPU."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import cast
 from urllib.parse import quote
 
@@ -28,10 +29,12 @@ from fleetwatch.dashboard.selectors import Machine
 from fleetwatch.diagnosis import places
 from fleetwatch.ingest import services as ingest
 from fleetwatch.inventory import selectors as inventory
+from fleetwatch.inventory import silence
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.jobs.selectors import job_sources
 from fleetwatch.ledger import idle_power
 from fleetwatch.ledger.selectors import idle_power as idle_power_of
+from fleetwatch.lib.intervals import to_ms
 from fleetwatch.telemetry import selectors as telemetry
 from fleetwatch.telemetry.models import HealthEvent
 from fleetwatch.telemetry.selectors import Drain
@@ -107,15 +110,35 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
         "unread": agents.unread_of((_label(gpu), gpu.unread) for gpu in gpus if gpu.retired_ms is None),
         "sources": job_sources([found.pk]).get(found.pk, []),
         "drain": telemetry.drains([found.pk]).get(found.pk),
+        "departure": inventory.newest_departure(found),
+        "may_remove": can_administer(request.user) and _is_silent(found, period.now),
         "events": node_events.newest(found, limit=EVENTS),
     }
     return render(request, "dashboard/node.html", period.context("fleet", **context))
+
+
+@require_POST
+@admin_required
+def remove_node(request: HttpRequest, name: str) -> HttpResponse:
+    """An admin says that the silent node is gone, and why."""
+    reason = request.POST.get("reason", "").strip()
+    try:
+        ingest.remove_node(name, reason=reason, by=cast("User", request.user).get_username(), now=timezone.now())
+    except ingest.RemovalError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, f"{name} is off the bill as of its last window, and comes back by reporting again.")
+    return redirect("node", name=name)
 
 
 def _agent(node: Node) -> AgentLine:
     hub = install.agent_version()
     lag_ms = agents.lag_ms(node.last_received_at, node.last_ms)
     return AgentLine(lag_ms, agents.is_older(node.agent.get("version"), hub), hub, install.upgrade_command())
+
+
+def _is_silent(node: Node, now: datetime) -> bool:
+    return silence.silent_since(to_ms(now) - silence.SILENT_AFTER_MS).filter(pk=node.pk).exists()
 
 
 def _label(gpu: GPU) -> str:

@@ -27,6 +27,7 @@ from fleetwatch.dashboard.install import install_command
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.ingest import selectors as ingest
+from fleetwatch.inventory import silence
 from fleetwatch.inventory.models import GPUModel, Node
 from fleetwatch.ledger.selectors import closed_months
 from fleetwatch.notify import selectors as notify
@@ -48,6 +49,7 @@ SECTIONS = {
     "channel": "channels",
     "agent": "agents",
     "enrollment": "agents",
+    "elastic": "agents",
     "api": "api",
     "rule": "rules",
     "month": "months",
@@ -123,6 +125,8 @@ def _page(
         "free_capacity": choices.free_capacity(),
         "free_ways": FREE_WAYS.items(),
         "agent_tokens": agent_tokens,
+        "elastic_rules": silence.elastic_rules(),
+        "elastic_kinds": silence.RULE_KINDS,
         "enrollment_tokens": ingest.enrollment_tokens(period.now),
         "enrollments": ingest.newest_enrollments(agent_tokens, MAX_ENROLLMENTS),
         "api_tokens": ApiToken.objects.select_related("user").filter(revoked_at=None).order_by("-created_at"),

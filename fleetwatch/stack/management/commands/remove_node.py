@@ -1,0 +1,25 @@
+"""`manage.py remove_node NODE --reason ...`: an admin says that a silent node is gone."""
+
+import getpass
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
+
+from fleetwatch.ingest.services import RemovalError, remove_node
+from fleetwatch.lib.commands import HubCommand
+
+
+class Command(HubCommand):
+    help = "Takes a silent node off the bill as of its last window; it comes back by reporting again."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("node", help="its name")
+        parser.add_argument("--reason", required=True, help="why, for who asks later")
+
+    def handle(self, *args: Any, node: str, reason: str, **options: Any) -> None:
+        try:
+            remove_node(node, reason=reason, by=f"{getpass.getuser()}, by manage.py", now=timezone.now())
+        except RemovalError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"{node} is off the bill as of its last window, and comes back by reporting again")
