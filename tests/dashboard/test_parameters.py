@@ -13,7 +13,8 @@ pytestmark = pytest.mark.django_db
 
 # they answer to forms alone, or to every method with a form's rules
 FORMS = {
-    "move-gpu", "remove-node", "set-idle-power", "finding_decide", "report_compute", "invoice_change", "budget_set", "theme", "settings_change",
+    "move-gpu", "remove-node", "set-idle-power",
+    "finding_decide", "report_compute", "invoice_change", "budget_set", "theme", "settings_change",
 }  # fmt: skip
 CHARTS = "chart"  # each has its own (charts.PARAMETERS)
 
