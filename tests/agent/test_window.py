@@ -225,7 +225,7 @@ def test_memory_and_temperature_are_means_over_the_time_they_held():
         ("NVIDIA GB200", 145.0),
         ("NVIDIA L40S", 35.0),
         ("NVIDIA L4", 13.0),
-        ("NVIDIA A10G", None),
+        ("NVIDIA A10G", 25.0),
         ("Tesla T4", 10.0),
         ("Tesla V100-SXM2-32GB", 40.0),
         ("NVIDIA GeForce RTX 4090", None),

@@ -88,7 +88,7 @@ def test_the_pages_show_the_same_figures_and_the_ledger_balances(replayed, clien
     client.login(username="ann", password="a-long-password-1")
 
     overview = client.get("/", PERIOD).content.decode()
-    waste = client.get("/waste", {**PERIOD, "group": "job"}).content.decode()
+    waste = client.get("/waste", {**PERIOD, "group_by": "job"}).content.decode()
     job = client.get("/jobs/slurm/della/4711", PERIOD).content.decode()
 
     assert "5.40" in overview  # certain and probable: 4.80 + 0.60
