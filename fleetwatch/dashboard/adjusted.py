@@ -1,7 +1,7 @@
 """What was learned of a closed month since it was closed: its figures stay, adjustments stand beside them."""
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from fleetwatch.costs.priced import priced
@@ -24,6 +24,10 @@ class Adjusted:
     @property
     def together_usd(self) -> Decimal:
         return self.closed_usd + self.change_usd
+
+    def of_ledger(self, ledger_usd: Decimal) -> "Adjusted":
+        """The same of a figure that has the adjustments in it."""
+        return replace(self, closed_usd=ledger_usd - self.change_usd)
 
 
 def adjusted(interval: Interval, cost_usd: Decimal) -> Adjusted | None:

@@ -3,6 +3,7 @@
 from datetime import UTC, date, datetime
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 
 from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.ledger.models import Adjustment, ClosedMonth
@@ -45,3 +46,14 @@ def test_of_a_period_without_closed_hours_or_without_adjustments_nothing_is_said
     assert adjusted(Interval(START, AT), cost_usd=None) is None
     Adjustment.objects.all().delete()
     assert adjusted(OCTOBER, cost_usd=None) is None
+
+
+def test_the_invoices_page_says_what_of_its_ledger_came_after_closing(closed):
+    file = SimpleUploadedFile("bill.csv", b"sku,gpu_hours,amount\np5,2,5\n")
+    closed.post("/reports/2026-10/invoice/import", {"file": file})
+    closed.post("/reports/2026-10/invoice/sku", {"sku": "p5", "gpu_model": "H100 SXM", "gpus": "1"})
+
+    told = " ".join(closed.get("/reports/2026-10/invoice").content.decode().split())
+
+    assert '<dt>Ledger</dt><dd><span title="$4.000000">$4.00</span>' in told
+    assert '<span title="$2.000000">$2.00</span> as the month was closed, +<span title="$2.000000">$2.00</span> late data since' in told

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.dashboard import numbers
+from fleetwatch.dashboard.adjusted import adjusted
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.inventory.models import GPUModel
@@ -139,8 +140,10 @@ def _page(
         found = reconciliation.reconciliation(month, now=period.now)
     except ValueError as error:
         raise Http404(str(error)) from error
+    since = adjusted(found.month.interval, found.total.ledger_usd)
     context = {
         "month": found.month,
+        "adjusted": since and since.of_ledger(found.total.ledger_usd),
         "found": found,
         "lines": found.lines[:MAX_LINES],
         "left_off": max(0, len(found.lines) - MAX_LINES),
