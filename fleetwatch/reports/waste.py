@@ -43,6 +43,7 @@ def head(group_by: str) -> list[str]:
         "cost_usd",
         *(f"waste_{tier}_usd" for tier in TIERS),
         "wasted_usd", "wasted_share_of_observed", "spend_efficiency", "coverage", "unpriced_gpu_hours", "has_example_rates",
+        "busy_unverified_gpu_hours",  # a part of the useful ones, of which utilisation alone tells
     ]  # fmt: skip
 
 
@@ -65,6 +66,7 @@ def _cells(report: WasteReport) -> list[list[str]]:
                 f"{usd['certain'] + usd['probable']:f}",
                 *_ratios((totals.wasted_share_of_observed, totals.spend_efficiency, totals.coverage)),
                 _hours(totals.unpriced_ms), "yes" if totals.has_example_rates else "no",
+                _hours(totals.busy_only_ms),
             ]
         )  # fmt: skip
     return rows

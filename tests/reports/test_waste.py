@@ -48,6 +48,15 @@ def test_the_csv_says_who_wasted_what_in_named_units():
 
 
 @pytest.mark.django_db
+def test_the_csv_says_how_much_of_the_useful_time_only_utilisation_tells():
+    an_entry(a_gpu(), "useful", HALF_HOUR_MS, job=a_job(team="nlp"), efficiency_source="none")
+
+    [row, *_] = [row for row in rows(selectors.waste_rows(ONE_HOUR, "team")) if row["team"] == "nlp"]
+
+    assert (row["useful_gpu_hours"], row["busy_unverified_gpu_hours"]) == ("0.500000", "0.500000")
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("group_by", "keys"),
     [("user", {"ann", "ben"}), ("job", {"slurm/della/1", "slurm/della/2"}), ("gpu_model", {"H100 SXM", "L4"})],
