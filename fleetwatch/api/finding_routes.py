@@ -26,12 +26,13 @@ from fleetwatch.diagnosis.listed import Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.diagnosis.subjects import OF_CAPACITY
-from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.ledger.policy import TIERS
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
 
 Answer = dict[str, Any]
 MAX_ID = 2**62
+MAX_PROCESSES = 100
 FindingId = int
 UNDECIDED = ("open", "snoozed", "accepted")
 
@@ -120,6 +121,17 @@ class Evidence(Schema):
     signs: list[Sign]
 
 
+class Process(Schema):
+    """A process of no job on an orphaned GPU, as it was last seen."""
+
+    gpu: str
+    pid: int
+    user: str
+    name: str
+    memory_bytes: int | None
+    seen_at: datetime
+
+
 class Said(Schema):
     kind: str
     by: str | None
@@ -165,6 +177,7 @@ class FindingDetail(schemas.Period, FindingRow):
     next_30_days: Next30Days | None
     precision: float | None
     fix: FixOutcome | None
+    processes: list[Process]
     history: list[Said]
 
 
@@ -268,6 +281,7 @@ def _detail(request: HttpRequest, found: Finding) -> Answer:
             and {"runs": ahead.runs, "low_gpu_hours": ahead.low_ms / HOUR_MS, "high_gpu_hours": ahead.high_ms / HOUR_MS},
             "precision": known.share if known else None,
             "fix": _fix(fixes.of_finding(found)),
+            "processes": [_process(one) for one in places.processes(found, wanted.interval)[:MAX_PROCESSES]],
             "history": [
                 {"kind": each.kind, "by": each.by and each.by.get_username(), "at": each.at, "note": each.note}
                 for each in selectors.history(found)
@@ -278,6 +292,11 @@ def _detail(request: HttpRequest, found: Finding) -> Answer:
 
 def _without_telemetry(job: Job, line: Line) -> advice.Facts:
     return evidence.facts_of(job, None, gpus=max(line.gpus, 1), affected_gpus=line.gpus, may_work=line.may_work)
+
+
+def _process(one: GPUProcess) -> Answer:
+    seen = {"seen_at": from_ms(one.seen_ms), "memory_bytes": one.memory_bytes}
+    return seen | {"gpu": one.gpu.uuid, "pid": one.pid, "user": one.user, "name": one.name}
 
 
 def _fix(one: fixes.Realised | None) -> Answer | None:

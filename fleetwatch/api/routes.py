@@ -61,7 +61,7 @@ def waste(request: HttpRequest, period: Period, where: Where, paging: Paging, gr
     """Rows by wasted dollars. The key "" is time that no job held. Jobs without a team (project, cost centre) are
     rows by the reason: "(none)" names no user or account, "(unmapped)" matches no mapping rule.
 
-    By cause the rows cover idle, stalled and underused time: what a diagnosis explains. Where
+    By cause the rows cover idle, stalled and underused time, and, as "orphaned", what no job holds. Where
     nothing was diagnosed the cause is "undetermined"; it is never guessed.
     """
     wanted = asked(request)

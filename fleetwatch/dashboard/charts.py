@@ -207,6 +207,7 @@ PLACE_LINES = {
     "gpu_fault": "GPUs that could not work",
     "no_telemetry": "GPUs unseen",
     "persistence_off": "GPUs with it off",
+    "orphaned": "GPUs held by no job",
     "queue_or_scheduler": "GPUs free while jobs waited",
 }
 # drawn of the job's other GPU that the rule compares with, too: the first that was read

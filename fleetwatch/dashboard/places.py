@@ -21,6 +21,7 @@ from fleetwatch.lib.intervals import HOUR_MS
 from fleetwatch.telemetry.models import HealthEvent
 
 EVENTS = 20
+MAX_PROCESSES = 100
 MAX_CHOICES = 200
 # What the dollars of own lines of the ledger stand for.
 WORTH = {
@@ -29,6 +30,8 @@ WORTH = {
     "queue_or_scheduler": "free time that waiting jobs could have used",
     "persistence_off": "GPU time with it off",
 }
+# Of those that are a part of what was wasted.
+HOW = {"throttled": "slower than they could be", "orphaned": "held by what is of no job"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,7 @@ class PlaceRow:
     cause: Cause
     confidence: str
     worth: str
+    how: str
     is_range: bool  # what could have been used is a range; else all that is affected is shown
 
     @property
@@ -49,7 +53,7 @@ class PlaceRow:
 def row(line: Line) -> PlaceRow:
     cause = BY_CODE[line.finding.cause]
     is_range = line.finding.cause not in OF_CAPACITY or bool(line.finding.cluster)
-    return PlaceRow(line, cause, CONFIDENCES[line.caused.confidence], WORTH.get(cause.code, ""), is_range)
+    return PlaceRow(line, cause, CONFIDENCES[line.caused.confidence], WORTH.get(cause.code, ""), HOW.get(cause.code, ""), is_range)
 
 
 def capacity(lines: Sequence[Line]) -> Saving:
@@ -72,6 +76,7 @@ def context(request: HttpRequest, found: Finding, period: Period) -> dict[str, A
         "evidence": evidence.evidence(hurt[0].job, found.cause) if found.cause == THROTTLED and hurt else None,
         "affected": places.affected(found, period.interval),
         "hurt": hurt,
+        "processes": places.processes(found, period.interval)[:MAX_PROCESSES],
         "pools": places.pools(found, period.interval) if found.cluster else [],
         "events": _events(found) if found.cause == GPU_FAULT else [],
         "others": [row(other) for other in others if other.finding.pk != found.pk],

@@ -23,7 +23,7 @@ class Waterfall:
 
     @property
     def open_usd(self) -> Decimal:
-        """What no open finding explains: orphaned or not determined, too small, or decided already."""
+        """What no open finding explains: not determined, too small, or decided already."""
         return max(ZERO, self.wasted_usd + self.unused_usd - self.explained_usd)
 
 

@@ -177,6 +177,17 @@ def _other_node(facts: Facts) -> tuple[Step, ...]:
     return (Step(f"The slow one is {slow}.", without),)
 
 
+def _orphans(facts: Facts) -> tuple[Step, ...]:
+    pids = facts.place.pids
+    if not pids or not facts.place.node:
+        return ()
+    where = f"ssh -- {_word(facts.place.node)}"
+    return (
+        Step("See what they are, and ask whose they are.", f"{where} ps -o pid,user,lstart,args -p {','.join(map(str, pids))}"),
+        Step("What nobody misses, end: what it has not saved is lost.", f"{where} kill {' '.join(map(str, pids))}"),
+    )
+
+
 def _fewer_gpus(facts: Facts) -> tuple[Step, ...]:
     used = max(facts.gpus - facts.affected_gpus, 1)
     return (Step(f"Ask for {used} GPU{'s' * (used > 1)} instead of {facts.gpus}, or use them all.", _request(facts, used)),)
@@ -288,4 +299,5 @@ _STEPS: dict[str, Callable[[Facts], tuple[Step, ...]]] = {
     "bursty_service": _smaller_gpu,
     "straggler": _other_node,
     "partial_idle": _fewer_gpus,
+    "orphaned": _orphans,
 }

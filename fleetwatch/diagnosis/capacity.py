@@ -1,4 +1,4 @@
-"""Writes about GPU time that no job's cause explains: broken, unseen, or free while jobs waited; and the findings of it.
+"""Writes about GPU time that no job's cause explains: broken, unseen, orphaned, or free while jobs waited; and the findings of it.
 
 A node's hour is replaced whole with the causes of its jobs; the hours of a cluster's queue are those of all its nodes.
 """
@@ -14,7 +14,7 @@ from django.db import connection
 from fleetwatch.diagnosis.cells import CELL_MS, Floats
 from fleetwatch.diagnosis.features import Mask
 from fleetwatch.diagnosis.models import CapacityEntry
-from fleetwatch.diagnosis.subjects import OF_CAPACITY, OF_NODES, OUTBREAKS, QUEUE
+from fleetwatch.diagnosis.subjects import OF_NODES, OUTBREAKS, QUEUE, THROTTLED
 from fleetwatch.diagnosis.waiting import waited
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Run
@@ -48,7 +48,7 @@ def replace(hours: NodeHours, *, throttled: Iterable[int], now: datetime) -> Non
             {
                 "node_ids": sorted(nodes.union(throttled)),
                 "clusters": sorted(clusters),
-                "of_nodes": [cause for cause in OF_NODES if cause in OF_CAPACITY],
+                "of_nodes": [cause for cause in OF_NODES if cause != THROTTLED],
                 "outbreaks": list(OUTBREAKS),
                 "queue": QUEUE,
                 "now_ms": to_ms(now),

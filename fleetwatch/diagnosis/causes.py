@@ -435,6 +435,25 @@ CATALOGUE: tuple[Cause, ...] = (
         who=ADMIN,
     ),
     Cause(
+        "orphaned",
+        "Held by no job",
+        "Processes, or memory that they left behind, hold GPUs that no job was given: nobody can use them.",
+        "The scheduler gave the GPU to nobody, and a process or more than 300 MiB of memory is on it.",
+        "the scheduler's word, processes and memory",
+        (
+            Step("Let what a job started end with it.", "ProctrackType=proctrack/cgroup"),
+            Step(
+                "Memory without a process, or one that can't be killed: reset the GPU when nothing runs on it.",
+                "nvidia-smi --gpu-reset -i INDEX",
+            ),
+        ),
+        MINUTES,
+        FREED,
+        who=ADMIN,
+        alike="A monitoring tool or a display server, and work that somebody started beside the scheduler, look the same.",
+        tell=(Step("Which process is on which GPU?", "nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name --format=csv"),),
+    ),
+    Cause(
         "healthy",
         "Healthy",
         "The GPU does what it can, as far as its sensors tell.",

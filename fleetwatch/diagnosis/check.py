@@ -20,7 +20,7 @@ RULES = {
     "causes": "causes sum to idle, stalled and underused",
     "saving": "no saving exceeds what was wasted",
     "well": f"what is called {', '.join((*WELL, NO_TELEMETRY))} wastes at most {WASTEFUL:.0%}",
-    "capacity": "no more capacity is won than was free or unavailable",
+    "capacity": "no more capacity is won than was free, unavailable or orphaned",
 }
 _UNEXPLAINED = read_statement(_SQL / "unexplained.sql")
 

@@ -74,9 +74,9 @@ class CauseEntry(models.Model):
 
 
 class CapacityEntry(models.Model):
-    """GPU time of one GPU and hour cut that no job's cause explains: it was broken, unseen, or free while jobs waited.
+    """GPU time of one GPU and hour cut that no job's cause explains: it was broken, unseen, orphaned, or free while jobs waited.
 
-    Own lines of the ledger (unavailable, unobserved, free), never a part of idle, stalled and underused.
+    Own lines of the ledger (unavailable, unobserved, orphaned, free), never a part of idle, stalled and underused.
     """
 
     node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False)

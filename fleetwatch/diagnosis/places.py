@@ -1,7 +1,7 @@
 """Reads of findings that are a node's or a cluster's: what took GPU time there, whom it hurt, and hour by hour."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -16,9 +16,10 @@ from fleetwatch.diagnosis import advice
 from fleetwatch.diagnosis.caused import ZERO, Caused, Saving, nothing, together, total
 from fleetwatch.diagnosis.listed import Findings, Line, status, user_id
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
-from fleetwatch.diagnosis.subjects import OF_CAPACITY, THROTTLED
+from fleetwatch.diagnosis.subjects import OF_CAPACITY, ORPHANED, THROTTLED
 from fleetwatch.inventory.models import GPU
-from fleetwatch.jobs.models import Allocation, Job
+from fleetwatch.jobs import selectors as jobs
+from fleetwatch.jobs.models import Allocation, GPUProcess, Job
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import retention
@@ -27,6 +28,7 @@ _SQL = Path(__file__).parent / "sql"
 _PLACED = read_statement(_SQL / "placed.sql")
 _PROGRESS = read_statement(_SQL / "progress.sql")
 MAX_JOBS = 20
+MAX_PIDS = 8
 LONGEST = timedelta(days=30)
 NEARLY_ALL = 0.95  # of the period's hours: the rest follows within minutes, and changes few sums
 # A fault ends its job: the holder is looked for in the hour in which it began, and ten minutes before.
@@ -131,7 +133,7 @@ def _caused(cause: str, confidence: int, held_ms: int, *row: Any) -> Caused:
     ms, (low_ms, high_ms) = row[:5], row[5:7]
     held, *usd, low, high = (ZERO if part is None else part for part in row[7:15])
     # what a counter or an event says is sure; whether a job that waits would have fitted is not
-    sure = 3 if cause in OF_CAPACITY and low_ms == high_ms else confidence
+    sure = 3 if cause in (*OF_CAPACITY, ORPHANED) and low_ms == high_ms else confidence
     return Caused(None, cause, sure, held_ms, ms, low_ms, high_ms, held, usd, low, high, *row[15:])
 
 
@@ -177,6 +179,15 @@ def _ended_by(finding: Finding, interval: Interval, limit: int) -> Iterable[int]
         return [job_id for (job_id,) in cursor.fetchall()]
 
 
+def processes(finding: Finding, interval: Interval) -> list[GPUProcess]:
+    """Of orphaned GPUs the processes of no job that were seen on them last, most memory first."""
+    if finding.cause != ORPHANED or finding.node_id is None:
+        return []
+    gpu_ids = {one.gpu.pk for one in affected(finding, interval)}
+    here = [one for one in jobs.processes(finding.node_id) if one.job_id is None and one.gpu_id in gpu_ids]
+    return sorted(here, key=lambda one: (-(one.memory_bytes or 0), one.pid))
+
+
 def pools(finding: Finding, interval: Interval) -> list[tuple[str, int, int]]:
     """(pool, GPUs, most that could have been used) of a queue's free time, most first; "" = nodes that name none."""
     found = _entries(finding, interval).values_list("node__labels__pool").annotate(Count("gpu", distinct=True), Sum("high_ms"))
@@ -201,7 +212,9 @@ def place(finding: Finding) -> advice.Place:
 def facts(finding: Finding, interval: Interval) -> advice.Facts:
     """What its advice needs: the node, and the places of its GPUs there."""
     indexes = {one.gpu.index for one in affected(finding, interval)} if finding.node_id else set()
-    return advice.Facts(place(finding), indexes=tuple(sorted(index for index in indexes if index is not None)))
+    pids = tuple(sorted({one.pid for one in processes(finding, interval)}))
+    where = replace(place(finding), pids=pids[:MAX_PIDS])
+    return advice.Facts(where, indexes=tuple(sorted(index for index in indexes if index is not None)))
 
 
 def progress(interval: Interval, *, now: datetime) -> Progress:

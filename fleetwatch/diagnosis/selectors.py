@@ -27,7 +27,7 @@ from fleetwatch.diagnosis.listed import Findings, Line, in_order, status
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
 from fleetwatch.diagnosis.stopped import stopped
 from fleetwatch.diagnosis.store import UNFIT
-from fleetwatch.diagnosis.subjects import OF_NODES
+from fleetwatch.diagnosis.subjects import OF_NODES, ORPHANED
 from fleetwatch.diagnosis.verdicts import NUMBER, UNDETERMINED
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import with_outcomes
@@ -35,8 +35,8 @@ from fleetwatch.lib.intervals import HOUR_MS, Interval
 from fleetwatch.lib.rows import fetched
 from fleetwatch.lib.sql import one_view, read_statement
 
-# What a diagnosis explains: the sum over causes is idle + stalled + underused (docs/ledger.md, invariant 7).
-CAUSED_STATES = ("idle", "stalled", "underused")
+# What causes explain: of jobs idle + stalled + underused (docs/ledger.md, invariant 7), and what no job holds.
+CAUSED_STATES = ("idle", "stalled", "underused", ORPHANED)
 ENOUGH_ANSWERS = 20  # of people, before a cause's precision is told
 OPEN = (Finding.Status.OPEN, Finding.Status.ACCEPTED, Finding.Status.SNOOZED)
 
@@ -70,35 +70,35 @@ class Precision:
 
 
 def waste_by_cause(interval: Interval, *, scope: Scope = EVERYTHING) -> Breakdown:
-    """Idle, stalled and underused time by cause, most dollars first; the lines sum to costs.totals() of these states.
+    """Idle, stalled, underused and orphaned time by cause, most dollars first; the lines sum to costs.totals() of these states.
 
     What was not diagnosed yet is in the line "undetermined": of the hour that goes on, its newest minutes. Where the ledger took back
     what a cause had explained, nothing is told of hours whose ledger changed since.
     """
     with one_view():  # a cause is never told of time that the whole does not have yet
-        whole = costs.totals(interval, scope=_caused_states(scope))
-        groups, left = _told(interval, scope, whole)
+        whole = costs.totals(interval, scope=_of_states(scope, CAUSED_STATES))
+        orphaned = costs.totals(interval, scope=_of_states(scope, (ORPHANED,)))
+        groups, left = _told(interval, scope, whole, orphaned)
         if min(left.capacity_ms, *left.states.values(), *left.waste_ms.values()) < 0:
-            groups, left = _told(interval, scope, whole, is_current=True)
+            groups, left = _told(interval, scope, whole, orphaned, is_current=True)
     if left.capacity_ms:
         groups.append(Group(UNDETERMINED, title(UNDETERMINED), left))
     groups.sort(key=lambda group: (-group.totals.wasted_usd, -group.totals.cost_usd, -group.totals.capacity_ms, group.key))
     return Breakdown(groups, whole)
 
 
-def _told(period: Interval, scope: Scope, whole: Totals, *, is_current: bool = False) -> tuple[list[Group], Totals]:
-    """A group for each cause that wasted time, and what is left of the whole."""
+def _told(period: Interval, scope: Scope, whole: Totals, orphaned: Totals, *, is_current: bool = False) -> tuple[list[Group], Totals]:
+    """A group for each cause that wasted time, orphaned with them, and what is left of the whole."""
     told = taken.read(period, scope=scope, is_current=is_current)
     found = [one for one in columns.lines(told, by_job=False).caused() if one.wasted_ms]
     groups = [Group(one.cause, title(one.cause), one.totals) for one in found if one.cause != UNDETERMINED]
+    if orphaned.capacity_ms:
+        groups.append(Group(ORPHANED, title(ORPHANED), orphaned))
     return groups, rest(whole, [group.totals for group in groups])
 
 
-def _caused_states(scope: Scope) -> Scope:
-    return Scope(
-        node=scope.node, gpu=scope.gpu, job=scope.job, user=scope.user, team=scope.team, project=scope.project,
-        cost_centre=scope.cost_centre, gpu_model=scope.gpu_model, states=CAUSED_STATES,
-    )  # fmt: skip
+def _of_states(scope: Scope, states: tuple[str, ...]) -> Scope:
+    return replace(scope, states=states, is_allocated=None)
 
 
 def findings(interval: Interval, *, now: datetime, scope: Scope = EVERYTHING, cause: str | None = None) -> Findings:

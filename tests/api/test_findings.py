@@ -9,6 +9,7 @@ from django.test import Client
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.services import create_api_token
 from fleetwatch.diagnosis.models import Finding
+from fleetwatch.jobs.models import GPUProcess
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.api.conftest import NOW
 from tests.diagnosis.told import capacity, cause, finding, gpu, job, place, rate
@@ -187,3 +188,19 @@ def test_what_can_not_be_done_is_said_and_changes_nothing(found, number, action,
     assert answer.status_code == status
     assert answer.json()["error"]
     assert not found.said.exists()
+
+
+def test_an_orphaned_gpu_has_a_finding_with_its_processes(api, found):
+    on = gpu(1)
+    capacity("orphaned", on=on, start=NOW - timedelta(hours=2))
+    orphan = place("orphaned", node=on.node, first_ms=to_ms(NOW) - 2 * HOUR_MS, last_ms=to_ms(NOW))
+    GPUProcess.objects.create(gpu=on, job=None, pid=17, user="bob", name="python", memory_bytes=5, seen_ms=to_ms(NOW))
+    GPUProcess.objects.create(gpu=on, job=found.its_job, pid=18, user="ann", name="python", memory_bytes=5, seen_ms=to_ms(NOW))
+
+    answer = api.get(f"/api/v1/findings/{orphan.pk}").json()
+
+    assert (answer["node"], answer["is_capacity"], answer["confidence"]) == ("n1", False, "high")
+    assert (answer["wasted_usd"], answer["waste"]["certain"]["usd"], answer["savings"]["low_usd"]) == (2.0, 2.0, 2.0)
+    [process] = answer["processes"]
+    assert (process["gpu"], process["pid"], process["user"], process["name"], process["memory_bytes"]) == (on.uuid, 17, "bob", "python", 5)
+    assert "orphaned" in [row["cause"] for row in api.get("/api/v1/findings").json()["places"]]

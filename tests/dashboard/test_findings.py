@@ -8,7 +8,7 @@ import pytest
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.costs.models import Rate
 from fleetwatch.diagnosis.models import Finding, Fix
-from fleetwatch.jobs.models import Job
+from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from tests.costs.factories import an_entry
 from tests.dashboard import factories
@@ -277,7 +277,7 @@ def test_the_cards_of_waste_are_the_same_whatever_it_is_grouped_by(admin):
 
     assert cards["team"] == cards["node"] == cards["cause"]
     assert "$4.00" in cards["cause"]
-    assert "no cause: orphaned time" in page
+    assert "Held by no job" in page
 
 
 def test_the_inbox_leads_from_wasted_to_recoverable(admin):
@@ -307,3 +307,20 @@ def test_the_overview_calls_it_recoverable(admin):
     page = " ".join(admin.get("/").content.decode().split())
 
     assert "recoverable</h2><p>of what was wasted and underused" in page
+
+
+def test_an_orphaned_gpu_is_in_the_inbox_and_its_page_names_what_holds_it(admin):
+    rate("2.40")
+    on = gpu(1)
+    capacity("orphaned", on=on, start=NOW - timedelta(hours=2))
+    orphan = place("orphaned", node=on.node, first_ms=to_ms(NOW) - 2 * HOUR_MS, last_ms=to_ms(NOW))
+    GPUProcess.objects.create(gpu=on, job=None, pid=17, user="bob", name=HOSTILE, memory_bytes=2**30, seen_ms=to_ms(NOW))
+
+    inbox = admin.get("/findings").content.decode()
+    page = admin.get(f"/findings/{orphan.pk}").content.decode()
+
+    assert "Held by no job: n1" in inbox
+    assert "held by what is of no job" in inbox
+    assert "<script>alert" not in page
+    for words in ("ps -o pid,user,lstart,args -p 17", "kill 17", "bob", "&lt;script&gt;"):
+        assert words in page

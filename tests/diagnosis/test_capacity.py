@@ -9,7 +9,8 @@ from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
-from fleetwatch.diagnosis import capacity, check, places, services
+from fleetwatch.costs import selectors as costs
+from fleetwatch.diagnosis import advice, capacity, check, places, selectors, services
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import HOUR_MS, Interval
@@ -69,17 +70,17 @@ def test_a_node_that_is_free_altogether_could_have_taken_what_waits():
     assert sums() == {"queue_or_scheduler": (180, 120, 180)}
 
 
-def test_more_capacity_than_was_free_or_unavailable_does_not_balance():
+def test_more_capacity_than_was_free_unavailable_or_orphaned_does_not_balance():
     lost = {"gpu": 0, "at_ms": T0 + 30 * MINUTE, "kind": "gpu_lost", "code": None, "text": "fallen off the bus"}
     broken = Sender(node="n2").batch(T0, *[BUSY] * 30, *[EMPTY] * 30, events=[lost])
     diagnosed(free_hour(Sender(gpus=2), [4] * 6), broken)
-    assert sums() == {"queue_or_scheduler": (60, 0, 60), "gpu_fault": (30, 30, 30)}
+    assert sums() == {"queue_or_scheduler": (60, 0, 60), "gpu_fault": (30, 30, 30), "orphaned": (30, 30, 30)}
     assert list(check.faults(ALL)) == []
 
     CapacityEntry.objects.update(gpu_ms=F("gpu_ms") + 1, high_ms=F("high_ms") + 1)
 
-    rule = "no more capacity is won than was free or unavailable"
-    assert list(check.faults(ALL)) == [f"{rule}: n1 at 2026-11-20 06:00 is 1 ms off", f"{rule}: n2 at 2026-11-20 06:00 is 1 ms off"]
+    rule = "no more capacity is won than was free, unavailable or orphaned"
+    assert list(check.faults(ALL)) == [f"{rule}: n1 at 2026-11-20 06:00 is 1 ms off", f"{rule}: n2 at 2026-11-20 06:00 is 2 ms off"]
 
 
 @pytest.mark.parametrize("pending", [[0] * 6, [None] * 6])
@@ -243,6 +244,42 @@ def test_persistence_mode_off_is_said_with_the_gpu_and_costs_nothing():
     diagnosed(sender.batch(T0, *[EMPTY] * 60))
 
     assert sums() == {"persistence_off": (60, 0, 0)}
+
+
+def an_orphan(**fields):
+    return {"gpu": 0, "job": None, "pid": 4711, "started_ms": T0 - DAY // timedelta(milliseconds=1), "user": "ann", "name": "python",
+            "state": "S", "memory_bytes": 30 * 2**30} | fields  # fmt: skip
+
+
+def test_what_holds_a_gpu_without_a_job_is_a_finding_of_its_node_with_its_processes_and_dollars():
+    rate("4.00")
+    holding = EMPTY | {"process_count": 1, "memory_used_bytes": 30 * 2**30}
+    diagnosed(Sender().batch(T0, *[EMPTY] * 15, *[holding] * 45, processes=[an_orphan()]))
+
+    assert sums() == {"orphaned": (45, 45, 45)}
+    [line] = places.findings(ALL, now=NOW, cause="orphaned")
+    assert (line.finding.subject, line.finding.job, line.gpus) == ("n1", None, 1)
+    assert (line.caused.wasted_ms, line.caused.tier_usd["certain"], line.caused.saving.low_usd) == (45 * MINUTE, 3, 3)
+    [process] = places.processes(line.finding, ALL)
+    assert (process.pid, process.user, process.name, process.memory_bytes) == (4711, "ann", "python", 30 * 2**30)
+    told = advice.advise("orphaned", places.facts(line.finding, ALL))
+    assert told.command == ""
+    assert [step.code for step in told.steps][:2] == ["ssh -- n1 ps -o pid,user,lstart,args -p 4711", "ssh -- n1 kill 4711"]
+    assert list(check.faults(ALL)) == []
+
+
+def test_causes_of_a_period_and_orphaned_sum_to_what_was_wasted():
+    holding = EMPTY | {"process_count": 1, "memory_used_bytes": 30 * 2**30}
+    jobs, holds = [a_job("slurm/della/7")], [held(0, 0)]
+    diagnosed(Sender().batch(T0, *[EMPTY] * 60, jobs=jobs, allocations=holds), Sender(node="n2").batch(T0, *[holding] * 60))
+
+    found = selectors.waste_by_cause(ALL)
+
+    told = {group.key: group.totals.capacity_ms for group in found.lines}
+    assert told["orphaned"] == HOUR_MS
+    whole = costs.totals(ALL)
+    assert sum(told.values()) == sum(whole.states[state] for state in ("idle", "stalled", "underused", "orphaned"))
+    assert found.totals.waste_ms["certain"] == whole.waste_ms["certain"]
 
 
 def test_heat_is_one_finding_of_the_node_however_many_jobs_it_slows():

@@ -42,7 +42,7 @@ GROUPS = {
 }
 MAX_LINES = 200
 IDLE_OR_STALLED = ("idle", "stalled")  # what is drawn for nothing
-NO_CAUSE = ("orphaned", "free", "useful", "starting", "unavailable", "unobserved")  # what a job does not waste has none
+NO_CAUSE = ("free", "useful", "starting", "unavailable", "unobserved")  # what a job does not waste has none
 PAYERS = ("team", "project", "cost_centre", "user")  # over whom free capacity can be spread
 SPREAD = {OWN_LINE: "Free apart", PROPORTIONAL: "Free in proportion", EVEN: "Free evenly"}
 

@@ -1,5 +1,5 @@
--- One row written: GPU time of one GPU, hour cut and cause of its node: broken (gpu_fault), unseen (no_telemetry), or with
---     persistence mode off (persistence_off). A drained node is no fault. A GPU on which a job worked while memory errors were
+-- One row written: GPU time of one GPU, hour cut and cause of its node: broken (gpu_fault), unseen (no_telemetry), held by what
+--     is of no job (orphaned), or with persistence mode off (persistence_off). A drained node is no fault. A GPU on which a job worked while memory errors were
 --     counted is broken too, with nothing to win: none of its time was blocked.
 -- In:  node_ids, hours (timestamptz, clock hours; arrays of one length: a node's hour each).
 -- Again: safe; the caller deletes the hours' rows first, in the same transaction.
@@ -45,6 +45,11 @@ SELECT node_id, gpu_id, '', start, 'no_telemetry', sum(gpu_ms), 0, 0
 FROM spent
 JOIN unseen USING (node_id, hour)
 WHERE state = 'unobserved'
+GROUP BY node_id, gpu_id, start
+UNION ALL
+SELECT node_id, gpu_id, '', start, 'orphaned', sum(gpu_ms), sum(gpu_ms), sum(gpu_ms)
+FROM spent
+WHERE state = 'orphaned'
 GROUP BY node_id, gpu_id, start
 UNION ALL
 SELECT spent.node_id, spent.gpu_id, '', spent.start, 'persistence_off', sum(spent.gpu_ms), 0, 0

@@ -9,7 +9,9 @@ WITH wanted AS MATERIALIZED (
 ),
 part AS (
     SELECT
-        wanted.id, entry.gpu_id, entry.start, 2 AS confidence, entry.gpu_ms AS held_ms, 0::bigint AS idle_certain_ms, 0::bigint AS idle_probable_ms,
+        wanted.id, entry.gpu_id, entry.start, 2 AS confidence, entry.gpu_ms AS held_ms,
+        -- what nobody's job holds is idle and certain, as far as waste goes
+        CASE WHEN entry.cause = 'orphaned' THEN entry.gpu_ms ELSE 0 END AS idle_certain_ms, 0::bigint AS idle_probable_ms,
         0::bigint AS stalled_probable_ms, 0::bigint AS stalled_potential_ms, 0::bigint AS underused_ms, entry.low_ms, entry.high_ms
     FROM diagnosis_capacityentry AS entry
     JOIN wanted

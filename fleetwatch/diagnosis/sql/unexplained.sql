@@ -1,6 +1,6 @@
 -- One row: a rule that does not hold in a node's clock hour whose causes are taken for current, and by how many milliseconds:
 --     `causes` are not what its entries say, `saving` exceeds what was wasted, `capacity` that is said to be won is more than was
---     free (a queue's) or unavailable (a node's), `well` wasted more than it may.
+--     free (a queue's), unavailable or orphaned (a node's), `well` wasted more than it may.
 -- In:  start, end (timestamptz), well (causes that say nothing is wasted), most (of their held time that may be, percent).
 -- Again: safe, it only reads.
 WITH current_hour AS MATERIALIZED (
@@ -63,7 +63,8 @@ by_capacity AS (
     SELECT
         hour.node_id, hour.start AS hour, won.gpu_id,
         sum(won.high_ms) FILTER (WHERE won.cluster <> '') AS free_ms,
-        sum(won.high_ms) FILTER (WHERE won.cluster = '') AS unavailable_ms
+        sum(won.high_ms) FILTER (WHERE won.cluster = '' AND won.cause <> 'orphaned') AS unavailable_ms,
+        sum(won.high_ms) FILTER (WHERE won.cause = 'orphaned') AS orphaned_ms
     FROM hour
     JOIN diagnosis_capacityentry AS won
         ON  won.node_id = hour.node_id
@@ -97,11 +98,13 @@ fault AS (
         won.node_id, won.hour, 'capacity',
         greatest(COALESCE(won.free_ms, 0) - COALESCE(there.free_ms, 0), 0)
             + greatest(COALESCE(won.unavailable_ms, 0) - COALESCE(there.unavailable_ms, 0), 0)
+            + greatest(COALESCE(won.orphaned_ms, 0) - COALESCE(there.orphaned_ms, 0), 0)
     FROM by_capacity AS won
     CROSS JOIN LATERAL (
         SELECT
             sum(entry.gpu_ms) FILTER (WHERE entry.state = 'free') AS free_ms,
-            sum(entry.gpu_ms) FILTER (WHERE entry.state = 'unavailable') AS unavailable_ms
+            sum(entry.gpu_ms) FILTER (WHERE entry.state = 'unavailable') AS unavailable_ms,
+            sum(entry.gpu_ms) FILTER (WHERE entry.state = 'orphaned') AS orphaned_ms
         FROM ledger_entry AS entry
         WHERE entry.node_id = won.node_id
           AND entry.gpu_id = won.gpu_id
