@@ -77,6 +77,30 @@ def test_an_idle_job_without_a_process_was_never_started():
     assert by_cause() == {"allocated_no_process": HOUR_MS}
 
 
+@pytest.mark.parametrize("processes", [{"process_count": 0}, {}])
+def test_a_video_stream_of_which_no_process_is_seen_is_nobodys_finding(processes):
+    """An L4 at 99 % NVENC, 38 of 72 W and 230 MiB, for two hours."""
+    board = {"uuid": "GPU-x", "index": 0, "model": "NVIDIA L4", "power_limit_w": 72.0, "memory_total_bytes": 24 * GIB}
+    said = {"util_mean": 0.08, "util_max": 0.1, "encoder_ratio": 0.99, "power_w": 38.0, "memory_used_bytes": 230 * 2**20} | processes
+    diagnosed(Sender(gpus=0, extra_gpus=[board]).batch(T0, *[said] * 120, jobs=[a_job()], allocations=[held()]))
+
+    assert by_cause() == {"video_engines": 2 * HOUR_MS}
+    assert not Finding.objects.exists()
+    assert list(Entry.objects.values_list("state", "tier").distinct()) == [("useful", "")]
+
+
+@pytest.mark.parametrize("model", ["NVIDIA A100-SXM4-40GB", "NVIDIA H20", "NVIDIA GeForce RTX 4090", "NVIDIA RTX 9999"])
+def test_a_hang_is_a_hang_on_cards_of_which_no_catalogue_knows_the_idle_power(model):
+    board = {"uuid": "GPU-x", "index": 0, "model": model, "power_limit_w": 400.0, "memory_total_bytes": 40 * GIB}
+    said = {"util_mean": 1.0, "util_max": 1.0, "util_p5": 1.0, "power_w": 60.0, "power_max_w": 62.0, "memory_used_bytes": 30 * GIB}
+    said |= {"process_count": 1}
+    diagnosed(Sender(gpus=0, extra_gpus=[board]).batch(T0, *[said] * 120, jobs=[a_job()], allocations=[held()]))
+
+    # its first ten minutes are a warm-up
+    assert by_cause() == {"undetermined": 10 * MINUTE, "hung": 110 * MINUTE}
+    assert list(Entry.objects.values_list("state", "tier").distinct()) == [("stalled", "probable")]
+
+
 def test_savings_are_never_more_than_what_was_wasted():
     diagnosed(an_idle_hour(Sender()))
 
