@@ -158,6 +158,11 @@ def departures(node: Node, stays_of_gpus: Iterable[Reported]) -> list[int]:
     return gone(joined(span for reported in stays_of_gpus for span in reported.own), said)
 
 
+def departed() -> set[int]:
+    """The ids of the nodes that are gone, removed by hand or elastic, and did not report again."""
+    return set(Departure.objects.filter(at_ms__gte=F("node__last_ms")).values_list("node_id", flat=True))
+
+
 def newest_departure(node: Node) -> Departure | None:
     """What was said of where it went, while it did not report again; None when nothing was."""
     return node.departures.filter(at_ms__gte=node.last_ms or 0).order_by("at_ms").last()

@@ -59,6 +59,7 @@ def test_an_admin_removes_a_silent_node_and_its_page_says_so(admin):
 
     assert "by ann: &lt;b&gt;sold&lt;/b&gt;" in text_of(answer)
     assert "Remove gpu-01" not in text_of(answer)
+    assert [agent.health for agent in admin.get("/status").context["agents"]] == ["gone"]
     assert 'id="silent"' not in text_of(admin.get("/"))
 
 

@@ -6,13 +6,16 @@ from random import Random
 
 import pytest
 
+from fleetwatch.celery import app
 from fleetwatch.ingest.services import bill_silent_nodes, retire_silent_gpus
+from fleetwatch.ingest.tasks import bill_silent
 from fleetwatch.inventory.models import GPU
 from fleetwatch.inventory.models import Node as NodeRow
 from fleetwatch.ledger import explain
 from fleetwatch.ledger.check import unbalanced
 from fleetwatch.ledger.states import judge
 from fleetwatch.lib.intervals import Interval, from_ms
+from fleetwatch.operations.models import JobRun
 from fleetwatch.telemetry.models import TouchedHour
 from tests.ledger import factories
 from tests.ledger.fleet import BUSY, EMPTY, MINUTE, START, T0, Sender, a_job, held, hour, ledger, post, states, store
@@ -67,6 +70,13 @@ def test_the_bill_grows_minute_by_minute_and_once_only():
 
     assert TouchedHour.objects.count() == 0
     assert states() == {"free": HOUR, "unobserved": 10 * MINUTE}
+
+
+def test_the_minutes_task_makes_the_bill():
+    bill_silent()
+
+    assert JobRun.objects.filter(name="ingest.bill_silent", ok=True).exists()
+    assert any(each["task"] == bill_silent.name and each["schedule"] == 60 for each in app.conf.beat_schedule.values())
 
 
 def test_a_silence_of_hours_is_billed_at_once_when_the_hub_was_off():

@@ -30,6 +30,7 @@ SILENT_AFTER_MS = 600_000
 BEAT_LATE_S = 90
 MAX_DISPUTED = 50
 NEVER = "never reported"
+GONE = "gone"  # removed by hand, or elastic
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,11 @@ class Queue:
 def status(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
     sources = job_sources()
-    agents = [_agent(machine.node, sources.get(machine.node.pk, []), to_ms(period.now)) for machine in machines()]
+    departed = inventory.departed()
+    agents = [
+        _agent(machine.node, sources.get(machine.node.pk, []), to_ms(period.now), is_gone=machine.node.pk in departed)
+        for machine in machines()
+    ]
     depth = telemetry.depth(period.now)
     heard = [agent.lag_ms for agent in agents if agent.lag_ms is not None]
     context = {
@@ -79,18 +84,20 @@ def status(request: HttpRequest) -> HttpResponse:
     return render(request, "dashboard/status.html", period.context("status", **context))
 
 
-def _agent(node: Node, sources: Sequence[JobSource], now_ms: int) -> Agent:
+def _agent(node: Node, sources: Sequence[JobSource], now_ms: int, *, is_gone: bool) -> Agent:
     silent = [source for source in sources if not source.is_ok]
     if node.last_ms is None:
         return Agent(node, None, NEVER, silent)
     lag_ms = max(0, now_ms - node.last_ms)
+    if is_gone:
+        return Agent(node, lag_ms, GONE, [])
     health = "silent" if lag_ms > SILENT_AFTER_MS else "late" if lag_ms > LATE_AFTER_MS else "ok"
     return Agent(node, lag_ms, health, silent)
 
 
 def _urgency(agent: Agent) -> tuple[int, bool, str]:
     """Silent agents first, of equal ones those whose job source does not answer."""
-    return -("ok", NEVER, "late", "silent").index(agent.health), not agent.silent, agent.node.name
+    return -(GONE, "ok", NEVER, "late", "silent").index(agent.health), not agent.silent, agent.node.name
 
 
 def _queues(depth: Depth, now: datetime) -> list[Queue]:
