@@ -54,7 +54,7 @@ class Living:
         with (self.data.parent / "up.log").open("ab") as log:
             command = [sys.executable, "manage.py", "up", "--port", str(self.port), "--data", str(self.data), *arguments]
             self.process = subprocess.Popen(command, cwd=ROOT, env=self.environment, stdout=log, stderr=log)
-        self.wait_until(lambda: self.log.count(LAST_WORDS) > already, what="ready")
+        self.wait_until(lambda: self.log.count(LAST_WORDS) > already, what="ready", seconds=180)
 
     def manage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """A management command on this stack, found through FLEETWATCH_DATA."""
