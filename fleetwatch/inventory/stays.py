@@ -13,7 +13,7 @@ from fleetwatch.lib.spans import Span, difference, union
 # Without a window for so long a stay has ended; so long a former node must be silent before a move is believed.
 GAP_MS = 10 * 60_000
 # Of one GPU with one node: who reports a window each ten minutes makes no more rows than this, and slows nobody down.
-MAX_STAYS = 100
+MAX_STAYS = 20
 # A right clock is trusted this far: windows that end later than this after receipt move nothing (telemetry.services corrects beyond it).
 AHEAD_MS = 2_000
 

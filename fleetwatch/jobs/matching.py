@@ -27,8 +27,8 @@ def matched(jobs: Sequence[KnownJob], rows: Sequence[Row]) -> list[int | None]:
     chosen: dict[int, int] = {}
     for is_fit in RULES:
         for place, job in enumerate(jobs):
-            row = next((row for row in free if is_fit(job, row)), None)
-            if place not in chosen and row is not None:
+            row = None if place in chosen else next((row for row in free if is_fit(job, row)), None)
+            if row is not None:
                 chosen[place] = row.pk
                 free.remove(row)
     return [chosen.get(place) for place in range(len(jobs))]

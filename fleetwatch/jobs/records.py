@@ -164,20 +164,22 @@ def _held_jobs(said: Sequence[Record], cluster: Sequence[Record], imports: Seque
     of_node: dict[int | None, list[Record]] = {}
     for record in said:
         of_node.setdefault(record.node_id, []).append(record)
+    words = {node_id: _word_of(records) for node_id, records in of_node.items()}
     jobs: dict[Owner, list[Record]] = {}
     for record in said:
-        word = _word(record, of_node[record.node_id])
+        word = record if _is_word(record, words[record.node_id]) else words[record.node_id]
         jobs.setdefault(_owner_by(word, cluster, imports), []).append(record)
     return {owner: heard for owner, members in jobs.items() if (heard := _heard(members))}
 
 
-def _word(record: Record, of_node: Sequence[Record]) -> Record:
-    """By which record its node says whose the job is: by its books where it has them, by one that names a user where there is one."""
-    if record.voice == Voice.BOOKS and record.facts.user:
-        return record
-    books = [other for other in of_node if other.voice == Voice.BOOKS]
-    among = books or ([record] if record.facts.user else of_node)
-    return max(among, key=lambda other: (bool(other.facts.user), other.weight))
+def _word_of(records: Iterable[Record]) -> Record:
+    """By which record a node says whose the job is: by its books where it has them, by one that names a user where there is one."""
+    return max(records, key=lambda record: (record.voice, bool(record.facts.user), record.weight))
+
+
+def _is_word(record: Record, word: Record) -> bool:
+    """Whether the record says itself whose its job is: it names a user, and no books of its node know better."""
+    return bool(record.facts.user) and record.voice == word.voice
 
 
 def _owner_by(word: Record, cluster: Sequence[Record], imports: Sequence[Record]) -> Owner:

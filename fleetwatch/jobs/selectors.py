@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 from django.db import connection
+from django.db.models import Min
 
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs import records
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job, JobChange, JobRecord
 from fleetwatch.jobs.records import Facts, Record, Voice
 from fleetwatch.lib import rows
+from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.multirange import to_spans
 from fleetwatch.lib.spans import Span, length_ms, union
 from fleetwatch.lib.sql import read_statement
@@ -186,13 +188,13 @@ def clusters_of(node_ids: Iterable[int]) -> dict[int, set[str]]:
 def job(key: str) -> Job | None:
     """The job of that key, with its team; None when there is none.
 
-    Of several that share the key the first that held GPUs at least half as long as any of them: who names another owner later,
-    or held it for a moment before it existed, does not stand in its place. `key~1` is the first alone.
+    Of several that share the key the first that held GPUs at least half as long as any of them since the hub heard of each: who
+    names another owner later, or held it for a moment before it existed, does not stand in its place. `key~1` is the first alone.
     """
     jobs = Job.objects.select_related("team")
     sharing = list(jobs.filter(said_key=key).order_by("pk"))
     if len(sharing) > 1:
-        held_ms = _held_ms(sharing)
+        held_ms = _held_ms(key, sharing)
         longest_ms = max(held_ms.values(), default=0)
         return next(job for job in sharing if 2 * held_ms.get(job.pk, 0) >= longest_ms)
     return sharing[0] if sharing else jobs.filter(key=key.removesuffix(FIRST)).first()
@@ -203,12 +205,14 @@ def namesakes(job: Job) -> list[Job]:
     return list(Job.objects.filter(said_key=job.said_key).exclude(pk=job.pk).select_related("team").order_by("pk"))
 
 
-def _held_ms(jobs: Iterable[Job]) -> dict[int, int]:
-    """Job id -> the time in which it held a GPU, however many."""
+def _held_ms(key: str, jobs: Iterable[Job]) -> dict[int, int]:
+    """Job id -> how long it held a GPU since the hub heard of it, by the clock: any time before can be made up."""
+    heard = JobRecord.objects.filter(key=key, held_at__isnull=False).values_list("job_id").annotate(Min("held_at"))
+    since_ms = {job_id: to_ms(held_at) - records.GRACE_MS for job_id, held_at in heard}
     held: dict[int, list[Span]] = defaultdict(list)
     for job_id, spans in Allocation.objects.filter(job__in=list(jobs)).values_list("job_id", "held"):
-        held[job_id].extend(spans)
-    return {job_id: length_ms(union(spans)) for job_id, spans in held.items()}
+        held[job_id].extend((max(start, since_ms.get(job_id, start)), end) for start, end in spans)
+    return {job_id: length_ms(union([span for span in spans if span[0] < span[1]])) for job_id, spans in held.items()}
 
 
 def wait_ms(job: Job) -> int | None:

@@ -95,7 +95,9 @@ def _asserted(report: Report, jobs: Mapping[JobKey, StoredJob]) -> dict[Allocati
         end_ms = last_ms if item.get("end_ms") is None else min(item["end_ms"], last_ms)
         if start_ms >= end_ms:
             continue
-        job = jobs[report.node_id, batch.jobs[item["job"]]["key"]]
+        job = jobs.get((report.node_id, batch.jobs[item["job"]]["key"]))
+        if job is None:
+            continue  # one user more than a node may name of one key
         given = asserted[report.gpu_ids[item["gpu"]], job.pk, item.get("source") or "", item.get("share")]
         given.spans.append((start_ms + offset_ms, end_ms + offset_ms))
         run_ms = _run_start(batch, item)

@@ -33,6 +33,7 @@ NO_NAMES = frozenset({"(none)", "(unmapped)"})
 # As far as clocks may be ahead: what is said to begin or end later than this after receipt is not believed.
 FUTURE_MS = 5 * 60_000
 MAX_CHANGES = 50  # kept of one job
+MAX_USERS = 8  # that a node may name of one key: a scheduler gives a number to few
 # What a node says of a job before it is heard to hold it waits this long: batches may come in any order.
 UNHEARD_MS = 7 * 86_400_000
 # Of what a record newly says, which facts are noted; the end goes with them, alone it is the noise of clocks.
@@ -63,7 +64,7 @@ class Recorded:
     """What a given record changed, and the job as it was before."""
 
     given: Given
-    record_id: int
+    record_id: int | None  # None = its node names too many users of the key
     job: StoredJob | None
     is_new: bool
     is_changed: bool
@@ -74,6 +75,8 @@ class Recorded:
     @property
     def is_news(self) -> bool:
         """Whether something else may be believed of the job now, or it has to be made."""
+        if self.record_id is None:
+            return False
         if self.job is None:
             return self.is_heard or self.given.held_until_ms is not None
         return self.is_heard and (self.is_changed or self.differs)
@@ -117,13 +120,15 @@ def _given(report: Report, received_at: datetime) -> Iterator[Given]:
     for place, job in enumerate(batch.jobs):
         is_import = said_ms is None
         offset_ms = 0 if is_import else report.offset_ms  # accounting has its controller's clock
+        # agents' clocks are corrected: who spoke from ahead would stand as the newest until then
+        newest_ms = latest_ms if is_import else to_ms(received_at)
         facts = _facts(job, is_import=is_import, offset_ms=offset_ms, latest_ms=latest_ms)
         as_of_ms = known_until(facts) if said_ms is None else said_ms + offset_ms
         yield Given(
             key=job["key"],
             node_id=report.node_id,
             voice=_voice(report, job, is_import=is_import, is_booked=place in booked),
-            order=(min(as_of_ms, latest_ms), batch.boot_start_ms, batch.sequence),
+            order=(min(as_of_ms, newest_ms), batch.boot_start_ms, batch.sequence),
             facts=facts,
             held_until_ms=holds.get(place),
         )
@@ -194,7 +199,7 @@ def _past(time_ms: int | None, offset_ms: int, latest_ms: int) -> int | None:
 
 def _recorded(given: Sequence[Given], received_at: datetime) -> list[Recorded]:
     rows = [_record_row(place, each, received_at) for place, each in enumerate(given)]
-    written = run(RECORD_JOBS, {"records": msgspec.json.encode(rows).decode()})
+    written = run(RECORD_JOBS, {"records": msgspec.json.encode(rows).decode(), "users": MAX_USERS})
     return [
         Recorded(given[place], record_id, None if job_id is None else StoredJob(job_id, kind, team_id), *changes)
         for place, record_id, job_id, kind, team_id, *changes in written

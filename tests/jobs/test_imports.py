@@ -2,6 +2,7 @@
 
 import gzip
 import itertools
+from datetime import timedelta
 
 import pytest
 
@@ -22,15 +23,15 @@ NONE = {"gpu": [], "start_ms": [], "observed_ms": []}
 ENDED = {"state": "FAILED", "submit_ms": T0 - 9000, "start_ms": T0 - 5000, "end_ms": END, "labels": {"requested_gpus": "2"}}
 
 
-def store(**keys):
+def store(*, received_at=NOW, **keys):
     parsed, packed = batch(**keys)
-    return store_batch(node_by_name("n1"), parsed, packed, received_at=NOW)
+    return store_batch(node_by_name("n1"), parsed, packed, received_at=received_at)
 
 
-def agent(*, start_ms=T0, sequence=1, **facts):
+def agent(*, start_ms=T0, sequence=1, received_at=NOW, **facts):
     """Three windows of an agent that calls the job running."""
     running = {"state": "RUNNING", "start_ms": T0 - 5000, "kind": "interactive", "name": "train", "labels": {"partition": "gpu"}}
-    return store(start_ms=start_ms, sequence=sequence, **holding(job(**(running | facts))))
+    return store(start_ms=start_ms, sequence=sequence, received_at=received_at, **holding(job(**(running | facts))))
 
 
 def history(**facts):
@@ -83,7 +84,7 @@ def forget():
 )
 def test_a_later_run_of_the_same_job_is_told_by_the_agent(after_ms, state):
     history()
-    agent(start_ms=END + after_ms - 30_000, sequence=2, restarts=1)
+    agent(start_ms=END + after_ms - 30_000, sequence=2, restarts=1, received_at=NOW + timedelta(minutes=1))
 
     assert the_job().state == state
 

@@ -16,7 +16,7 @@ from fleetwatch.inventory.services import node_by_name
 from fleetwatch.jobs import selectors
 from fleetwatch.jobs.models import Allocation, ChangedJob, GPUProcess, Job, JobChange, JobRecord
 from fleetwatch.jobs.selectors import changes, contradictions, namesakes
-from fleetwatch.jobs.store import FUTURE_MS, MAX_CHANGES, UNHEARD_MS, drop_unheard
+from fleetwatch.jobs.store import FUTURE_MS, MAX_CHANGES, MAX_USERS, UNHEARD_MS, drop_unheard
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry.models import TouchedHour
 from tests.ingest.factories import NOW, NOW_MS, T0, batch, gpu, holding, job
@@ -105,6 +105,40 @@ def test_the_key_means_the_first_that_held_at_least_half_as_long_as_any(count, u
 
     assert selectors.job("slurm/della/1").user == user
     assert [selectors.job(f"slurm/della/1~{number}").user for number in (1, 2)] == ["ann", "victim"]
+
+
+def test_a_hold_that_is_dated_back_stands_in_nobodys_place():
+    store(**holding(job()))
+    later = NOW + timedelta(hours=1)
+    store(sequence=2, start_ms=T0 + 3_600_000, count=60, received_at=later, **holding(job()))
+
+    store(node="evil", start_ms=T0 + 3_600_000, received_at=later, **holding(job(**STOLEN), start_ms=0))
+
+    assert selectors.job("slurm/della/1").user == "ann"
+
+
+def test_who_speaks_from_ahead_of_now_is_no_newer():
+    store(**holding(job(state="RUNNING")))
+    store(node="n2", start_ms=NOW_MS + 200_000, **holding(job(state="FAILED", name="pwned", end_ms=NOW_MS)))
+
+    store(sequence=2, received_at=NOW + timedelta(seconds=30), start_ms=NOW_MS, **holding(job(state="RUNNING", name="train")))
+
+    assert (the_job().state, the_job().name) == ("RUNNING", "train")
+
+
+@pytest.mark.parametrize(
+    ("count", "held"), [(MAX_USERS - 1, MAX_USERS - 1), (MAX_USERS, MAX_USERS), (MAX_USERS + 1, MAX_USERS), (MAX_USERS + 5, MAX_USERS)]
+)
+def test_a_node_names_few_users_of_one_key(count, held):
+    store(**holding(job()))
+
+    for number in range(count):
+        said = holding(job(user=f"u{number}"))
+        answer = store(node="evil", sequence=number, start_ms=T0 + number * 30_000, received_at=NOW + timedelta(hours=1), **said)
+
+    assert answer.stored == 3
+    assert Job.objects.count() == 1 + held
+    assert Allocation.objects.filter(gpu__node__name="evil").count() == held
 
 
 def test_no_node_moves_what_others_hold_whatever_it_says_next():

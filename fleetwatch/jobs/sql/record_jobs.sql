@@ -1,5 +1,5 @@
 -- One row per given record, by its place: its job as it was before (NULL = there is none), and what the record changed.
--- In:  records (JSON array, sorted by key; each key, node, voice and user once).
+-- In:  records (JSON array, sorted by key; each key, node, voice and user once); users: how many a node may name of one key.
 -- The jobs are locked until the transaction ends, in order of key: who works out what is believed of a job sees all that was said of it.
 -- Again: safe; facts change only by a newer batch, holds only grow, and what says nothing newer writes nothing.
 WITH given AS MATERIALIZED (
@@ -20,6 +20,12 @@ written AS (
     INSERT INTO jobs_jobrecord AS kept (key, node_id, voice, "user", as_of_ms, boot_start_ms, sequence, facts, held_at, held_until_ms)
     SELECT key, node_id, voice, "user", as_of_ms, boot_start_ms, sequence, facts, held_at, held_until_ms
     FROM given
+    -- one scheduler gives one number to few users: many of one key would make each batch that names it slow
+    WHERE (
+        SELECT count(*)
+        FROM jobs_jobrecord AS other
+        WHERE other.key = given.key AND other.node_id = given.node_id AND other."user" <> given."user"
+    ) < %(users)s::int
     ON CONFLICT (key, node_id, voice, "user") DO UPDATE SET
         as_of_ms = greatest(kept.as_of_ms, excluded.as_of_ms),
         boot_start_ms = CASE
