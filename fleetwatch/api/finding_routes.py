@@ -19,6 +19,7 @@ from fleetwatch.costs.held import held_interval
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.totals import Scope
 from fleetwatch.diagnosis import advice, deciding, evidence, fixes, places, recurring, selectors
+from fleetwatch.diagnosis.alternatives import in_words
 from fleetwatch.diagnosis.caused import Caused, Saving, total
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.deciding import Decision, DecisionError
@@ -48,6 +49,19 @@ class Savings(Schema):
     high_usd: float
 
 
+class Step(Schema):
+    text: str
+    code: str
+
+
+class Alternative(Schema):
+    """A cause that telemetry could not tell from the finding's, and the step that does."""
+
+    cause: str
+    title: str
+    step: Step
+
+
 class FindingRow(Schema):
     """One cause of one subject: a job, a node, or a cluster's queue; the other two are null. `confidence` is empty
     where nothing of it is in the period.
@@ -73,6 +87,7 @@ class FindingRow(Schema):
     first_at: datetime
     last_at: datetime
     gpus: int
+    alternatives: list[Alternative]
     affected_gpu_hours: float
     wasted_gpu_hours: float
     wasted_usd: float
@@ -94,11 +109,6 @@ class FindingPage(schemas.Period):
     rows: list[FindingRow]
     places: list[FindingRow]
     next_cursor: str | None
-
-
-class Step(Schema):
-    text: str
-    code: str
 
 
 class Sign(Schema):
@@ -338,6 +348,7 @@ def finding_row(line: Line) -> Answer:
         "first_at": from_ms(found.first_ms),
         "last_at": from_ms(found.last_ms),
         "gpus": line.gpus,
+        "alternatives": [asdict(one) for one in in_words(line.alternatives, job.kind if job else "")],
         **_figures(caused),
     }
 

@@ -376,7 +376,14 @@ CATALOGUE: tuple[Cause, ...] = (
         (Step("Share the GPU with others of its kind.", "nvidia-cuda-mps-control -d"),),
         HOURS,
         "the difference in price, once it runs on the smaller one",
-        alike="Memory that an allocator reserved counts as used: the true need may be lower still.",
+        alike=(
+            "A batch too small and a loop that waits for its input use as little: a larger batch or a faster loader may be worth more."
+            " Memory that an allocator reserved counts as used: the true need may be lower still."
+        ),
+        tell=(
+            Step("Double the batch once: if a step takes as long as before, the GPU is not too large."),
+            Step("What fills the gaps?", NSYS),
+        ),
     ),
     Cause(
         "oom_thrash",

@@ -25,6 +25,7 @@ class Line:
     caused: Caused
     status: str
     gpus: int = 0  # affected ever; counted by with_jobs()
+    alternatives: tuple[str, ...] = ()  # causes that may be behind it instead; looked up by with_jobs()
     may_work: bool = True  # not all of the job's GPUs show the cause now; looked up by with_jobs()
 
     @property

@@ -21,6 +21,7 @@ from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.selectors import Breakdown
 from fleetwatch.costs.totals import EVERYTHING, Group, Scope, Totals
 from fleetwatch.diagnosis import columns, taken
+from fleetwatch.diagnosis.alternatives import alternatives
 from fleetwatch.diagnosis.caused import WASTE, Caused, Saving, nothing, rest, total
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.listed import Findings, Line, in_order, status
@@ -129,7 +130,11 @@ def with_jobs(lines: Iterable[Line], *, before: datetime) -> list[Line]:
         line.finding.job = jobs[line.finding.job_id]
         line.finding.assignee = people.get(line.finding.assignee_id)
     keys = [(line.finding.its_job.pk, line.finding.cause) for line in told]
-    return [replace(line, gpus=gpus[key], may_work=key not in idle) for line, key in zip(told, keys, strict=True)]
+    others = alternatives(keys)
+    return [
+        replace(line, gpus=gpus[key], may_work=key not in idle, alternatives=others.get(key, ()))
+        for line, key in zip(told, keys, strict=True)
+    ]
 
 
 def _gpus(lines: Collection[Line]) -> Counter[tuple[int, str]]:

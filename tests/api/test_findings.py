@@ -204,3 +204,21 @@ def test_an_orphaned_gpu_has_a_finding_with_its_processes(api, found):
     [process] = answer["processes"]
     assert (process["gpu"], process["pid"], process["user"], process["name"], process["memory_bytes"]) == (on.uuid, 17, "bob", "python", 5)
     assert "orphaned" in [row["cause"] for row in api.get("/api/v1/findings").json()["places"]]
+
+
+def test_what_else_a_finding_may_be_is_told_with_the_next_step(api, found):
+    """Of three affected hours a batch too small was possible in two, a wait for input in all, a checkpoint in half a one."""
+    other = job("slurm/della/9")
+    for hours, also in ((2.0, ["small_batch", "data_starved"]), (0.5, ["data_starved", "checkpoint_stall"]), (0.5, ["data_starved"])):
+        cause("oversized_gpu", of=other, start=NOW - timedelta(hours=3), hours=hours, also=also, waste="underused_ms")
+    one = finding(other, "oversized_gpu")
+
+    [row] = api.get("/api/v1/findings?job=slurm/della/9").json()["rows"]
+    detail = api.get(f"/api/v1/findings/{one.pk}").json()
+
+    assert [told["cause"] for told in row["alternatives"]] == ["data_starved", "small_batch"]
+    assert detail["alternatives"] == row["alternatives"]
+    assert row["alternatives"][1]["title"] == "Too little work per step"
+    assert row["alternatives"][1]["step"]["text"].startswith("Double the batch once")
+    [plain] = api.get("/api/v1/findings?job=slurm/della/7").json()["rows"]
+    assert plain["alternatives"] == []

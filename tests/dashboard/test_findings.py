@@ -324,3 +324,17 @@ def test_an_orphaned_gpu_is_in_the_inbox_and_its_page_names_what_holds_it(admin)
     assert "<script>alert" not in page
     for words in ("ps -o pid,user,lstart,args -p 17", "kill 17", "bob", "&lt;script&gt;"):
         assert words in page
+
+
+def test_what_else_a_finding_may_be_stands_in_the_inbox_and_on_its_page(admin):
+    rate("2.40")
+    cause("oversized_gpu", start=NOW - timedelta(hours=2), also=["small_batch"], waste="underused_ms")
+    one = finding(cause="oversized_gpu")
+
+    inbox = admin.get("/findings").content.decode()
+    page = admin.get(f"/findings/{one.pk}").content.decode()
+
+    assert "Or it is: " in inbox
+    assert "too little work per step" in inbox
+    assert "What else it may be" in page
+    assert "Double the batch once" in page

@@ -422,7 +422,7 @@ def test_the_price_of_a_smaller_gpu_is_taken_where_it_is_known_and_its_memory_su
     offers = ((24.0, 0.25), (48.0, 0.5))
 
     def shares(used: float, **figures) -> tuple[float, float]:
-        known = lanes(util_mean=[0.1], memory_used_bytes_max=[used], **figures)
+        known = lanes(util_mean=[0.1], util_low_fraction=[0.5], memory_used_bytes_max=[used], **figures)
         told = oversized_gpu.DETECTOR.find(Features(known, 1))
         return float(told.low[0, 0]), float(told.high[0, 0])
 
@@ -445,7 +445,7 @@ def test_the_price_of_a_smaller_gpu_is_taken_where_it_is_known_and_its_memory_su
     ],
 )
 def test_of_an_instance_only_a_smaller_slice_saves_and_only_by_what_it_is_smaller(sevenths, peak, low, high):
-    known = lanes(util_mean=[0.1], memory_used_bytes_max=[80 * peak], sevenths=sevenths)
+    known = lanes(util_mean=[0.1], util_low_fraction=[0.5], memory_used_bytes_max=[80 * peak], sevenths=sevenths)
 
     told = oversized_gpu.DETECTOR.find(Features(known, 1))
 
@@ -498,9 +498,9 @@ def test_with_the_counters_nothing_is_merely_busy():
         ("bursty_service", {"job_gpus": 2, "job_util_peak": 0.35, "job_minute_peak": 2.0}, 0.0, 0.5),
         ("bursty_service", {"job_gpus": 1, "job_util_peak": 0.35, "job_minute_peak": 0.5}, 0.0, 0.5),  # can be shared, not given back
         ("bursty_service", {"job_gpus": 2}, 0.0, 0.0),  # what a replica did was not read all the time
-        ("oversized_gpu", {"mem_max": 0.096}, 3 / 7, 6 / 7),  # fits the smallest slice with its headroom
-        ("oversized_gpu", {"mem_max": 0.097}, 2.5 / 7, 5 / 7),
-        ("oversized_gpu", {"mem_max": 0.2}, 2 / 7, 4 / 7),
+        ("oversized_gpu", {"mem_max": 0.096, "lo": 0.5}, 3 / 7, 6 / 7),  # fits the smallest slice with its headroom
+        ("oversized_gpu", {"mem_max": 0.097, "lo": 0.5}, 2.5 / 7, 5 / 7),
+        ("oversized_gpu", {"mem_max": 0.2, "lo": 0.5}, 2 / 7, 4 / 7),
         ("rank_wait", {"spin": 0.5}, 0.15, 0.45),
         ("communication_bound", {"sm": 0.51}, 0.12, 0.28),
         ("small_batch", {}, 1 - 1 / 1.2, 0.6),

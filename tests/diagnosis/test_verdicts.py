@@ -85,7 +85,7 @@ def test_where_video_engines_do_the_work_idle_units_accuse_nobody(engine, cause)
     found = judge(of(*[TRANSCODER | engine] * 12))
 
     assert set(told(found)) == {cause}
-    assert also(found, 11) == set()
+    assert also(found, 11) == ({"small_batch", "data_starved"} if cause == "oversized_gpu" else set())
 
 
 def test_a_cause_begins_and_ends_at_the_cells_that_show_it():
@@ -351,3 +351,33 @@ def test_gpus_that_fall_idle_one_cell_apart_are_idle_and_not_partly():
     found = judge(lanes(jobs=[1, 1], util_mean=[[0.0] * 12] * 2, states={"idle": idle}))
 
     assert "partial_idle" not in {*told(found), *told(found, row=1)}
+
+
+LARGE = {"util_mean": 0.15, "memory_used_bytes": 8.0, "memory_used_bytes_max": 8.0}
+SAMPLED = {"util_low_fraction": 0.5, "job_cpu_ratio": 0.1, "pcie_rx_bytes_s": 0.0}
+
+
+def test_a_gpu_larger_than_its_work_may_as_well_have_too_small_a_batch_or_wait_for_its_input():
+    by_means, by_samples = judge(of(*[LARGE] * 14)), judge(of(*[LARGE | SAMPLED] * 14))
+
+    assert (set(told(by_means)), also(by_means, 8)) == ({"oversized_gpu"}, {"small_batch", "data_starved"})
+    assert also(by_samples, 8) == {"small_batch"}
+
+
+def test_means_alone_say_less_of_a_gpu_larger_than_its_work():
+    by_means, by_samples = judge(of(*[LARGE] * 14)), judge(of(*[LARGE | SAMPLED] * 14))
+
+    assert (int(by_means.confidence[0, 8]), by_means.low[0, 8]) == (1, 0.0)
+    assert int(by_samples.confidence[0, 8]) == 2
+    assert by_samples.low[0, 8] > 0
+    assert by_means.high[0, 8] == by_samples.high[0, 8]
+
+
+def test_a_small_batch_in_little_memory_may_as_well_be_a_gpu_larger_than_its_work():
+    work = {"util_mean": 0.9, "sm_active": 0.1, "tensor_active": 0.01, "util_low_fraction": 0.0, "memory_used_bytes": 8.0,
+            "memory_used_bytes_max": 8.0, "job_cpu_ratio": 0.1, lows.LOW_S: 0.0}  # fmt: skip
+
+    found = judge(of(*[work] * 14))
+
+    assert set(told(found)) == {"small_batch"}
+    assert also(found, 8) == {"oversized_gpu"}

@@ -27,6 +27,7 @@ from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.recoverable import waterfall
 from fleetwatch.diagnosis import advice, deciding, demand, evidence, fixes, places, recurring, rules_in_words, selectors
+from fleetwatch.diagnosis.alternatives import Alternative, in_words
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, Cause, Step, of_kind, title
 from fleetwatch.diagnosis.deciding import Decision, DecisionError
 from fleetwatch.diagnosis.listed import Line
@@ -65,6 +66,7 @@ class Row:
     cause: Cause
     confidence: str
     step: Step
+    alternatives: list[Alternative]
 
 
 @require_GET
@@ -121,7 +123,7 @@ def _row(line: Line) -> Row:
     job = line.job
     cause = of_kind(line.finding.cause, job.kind)
     place = evidence.place_of(job, may_work=line.may_work)
-    return Row(line, cause, CONFIDENCES[line.caused.confidence], advice.first_step(cause, place))
+    return Row(line, cause, CONFIDENCES[line.caused.confidence], advice.first_step(cause, place), in_words(line.alternatives, job.kind))
 
 
 @require_GET
@@ -182,7 +184,8 @@ def _finding_page(request: HttpRequest, found: Finding, *, action: str = "", err
         "confidence": CONFIDENCES[line.caused.confidence],
         "evidence": seen,
         "advice": advice.advise(found.cause, facts),
-        "others": [Row(other, BY_CODE[other.finding.cause], "", Step("")) for other in _others(found, period.interval, line)],
+        "alternatives": in_words(line.alternatives, job.kind),
+        "others": [Row(other, BY_CODE[other.finding.cause], "", Step(""), []) for other in _others(found, period.interval, line)],
         "ahead": recurring.projection(job, found.cause, now=period.now),
         "demand": _demand(found, period.interval) if found.cause == "bursty_service" else None,
         "precision": selectors.precision().get(found.cause),

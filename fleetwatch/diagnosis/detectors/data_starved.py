@@ -6,6 +6,7 @@ from fleetwatch.diagnosis.features import SHORT, Features
 from fleetwatch.diagnosis.rules import HIGH, MEDIUM, Detector, Found, all_met, at_least, below, found, less_sure
 
 UTIL = 0.85
+USED = 0.02  # below it is idle
 PAUSES = 0.10
 CYCLE_S = 60.0
 VARIATION = 0.6
@@ -29,6 +30,8 @@ def find(f: Features) -> Found:
     reasons = (cores, at_least(f, "iop", READS), at_least(f, "main1", ONE_THREAD))
     # where nobody read what is copied to the GPU, the pauses may as well be copies
     confidence = np.where(np.logical_or.reduce([sign.met for sign in reasons]), HIGH, less_sure(MEDIUM, ~f.has("rx")))
+    # without the driver's samples nobody sees a rhythm, without the host's facts nobody sees its cores
+    is_unknown = busy.met & at_least(f, "util", USED).met & ~f.lanes.serves & ~(f.has("lo") & f.has("cpu"))
     waits = np.fmax(f["lo"], 1.0 - f["util"])  # pauses shorter than a sample read as a lower mean
     return found(
         hits,
@@ -37,6 +40,7 @@ def find(f: Features) -> Found:
         high=0.9 * waits,
         signs=(busy, *rhythm),
         strengthens=(even, even_windows, *reasons, calm),
+        possible=is_unknown,
     )
 
 

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from fleetwatch.diagnosis.features import Features, Floats, Ints, Offers
-from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, all_met, at_least, below, found
+from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, all_met, at_least, below, found, less_sure
 
 ONE_HOUR = 12  # cells
 UTIL = 0.30
 USED = 0.02  # below it is idle, which has its own causes
 MEMORY = 0.25  # of the GPU's, at its peak
 HEADROOM = 1.3
+SM = 0.30  # activity below which a part of the GPU may do
 # Eighths of a GPU's memory that a MIG slice has, by its sevenths of the compute (NVIDIA's MIG user guide: 1g, 2g, 3g, 4g; 7g is all
 # of it): a slice costs what it has of the compute. A smaller GPU may cost less or more.
 EIGHTHS = {1: 1, 2: 2, 3: 4, 4: 4, 7: 8}
@@ -29,7 +30,18 @@ def find(f: Features) -> Found:
     spared = 1.0 - _slice(f.lanes.sevenths, need)
     priced = 1.0 - _cheapest(f.lanes.cheaper, HEADROOM * f["memory_max"])
     low, high = (np.where(np.isnan(priced), beside, priced) for beside in (0.5 * spared, spared))
-    return found(all_met(signs), confidence=MEDIUM, low=low, high=high, signs=signs)
+    # by means alone a batch too small and a wait for input look the same
+    sampled = f.has("lo")
+    # busier work whose units mostly rest may fit a part of the GPU as well
+    is_possible = all_met((signs[2], below(f, "sm", SM)))
+    return found(
+        all_met(signs),
+        confidence=less_sure(MEDIUM, ~sampled),
+        low=np.where(sampled, low, 0.0),
+        high=high,
+        signs=signs,
+        possible=is_possible,
+    )
 
 
 def _slice(sevenths: Ints, need: Floats) -> Floats:

@@ -6,6 +6,7 @@ from fleetwatch.diagnosis.features import SHORT, Features
 from fleetwatch.diagnosis.rules import LOW, MEDIUM, Detector, Found, all_met, at_least, below, contradicts, found
 
 UTIL = 0.30
+USED = 0.02  # below it is idle
 SM, TENSOR = 0.30, 0.06
 POWER = 0.38  # power ratio, where SM activity is not read
 LONG_PAUSES = 0.10
@@ -22,10 +23,12 @@ def find(f: Features) -> Found:
     is_blind = ~f.has("sm", "ten")
     is_working = np.logical_or.reduce([contradicts(counter) for counter in counters])
     hits = all_met(common) & ~is_working & (~is_blind | power.met)
+    # of a GPU that rests most of the time in between, each step may still be too small
+    is_possible = at_least(f, "util", USED).met & ~is_working & below(f, "mem", MEMORY).met
     beside = (power, at_least(f, "main1", ONE_THREAD), below(f, "mem", MEMORY))
     return found(
         hits, confidence=np.where(is_blind, LOW, MEDIUM), low=1 - 1 / LOW_FACTOR, high=1 - 1 / HIGH_FACTOR,
-        signs=(*common, *counters), strengthens=beside,
+        signs=(*common, *counters), strengthens=beside, possible=is_possible,
     )  # fmt: skip
 
 
