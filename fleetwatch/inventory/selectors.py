@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 
 from fleetwatch.inventory.models import GPU, Departure, Node, Stay
+from fleetwatch.inventory.silence import LONGEST_FLUSH_MS
 from fleetwatch.inventory.stays import Reported, gone, joined
 from fleetwatch.lib.spans import Span
 
@@ -25,9 +26,12 @@ def nodes() -> list[Node]:
 
 
 def silent_nodes() -> list[Node]:
-    """The silent nodes on the bill (silence.py), silent the longest first, each with `gpu_count`, its GPUs."""
+    """The silent nodes on the bill (silence.py), silent the longest first, each with `gpu_count`, its GPUs.
+
+    A silence that the slowest flush of an agent explains is no news yet.
+    """
     living = Q(gpus__first_ms__isnull=False, gpus__retired_ms=None, gpus__parent=None)
-    rows = Node.objects.filter(silent_ms__gt=F("last_ms")).annotate(gpu_count=Count("gpus", filter=living))
+    rows = Node.objects.filter(silent_ms__gte=F("last_ms") + LONGEST_FLUSH_MS).annotate(gpu_count=Count("gpus", filter=living))
     return list(rows.filter(gpu_count__gt=0).order_by("last_ms", "name"))
 
 

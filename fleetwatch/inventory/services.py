@@ -285,6 +285,8 @@ def retire_silent(now: datetime) -> list[tuple[int, Span]]:
     Needs a transaction.
     """
     cutoff = to_ms(now)
+    # while batches only continued, a node that is silent as a whole spoke for its GPUs: now they speak for themselves
+    forget(Node.objects.filter(windows_ms__isnull=False, last_ms__lte=cutoff - RETIRED_AFTER_MS).values_list("pk", flat=True))
     quiet = settled(GPU.objects.filter(retired_ms__isnull=True, last_ms__lte=cutoff - RETIRED_AFTER_MS))
     silent = [
         gpu

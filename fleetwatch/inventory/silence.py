@@ -20,6 +20,7 @@ from fleetwatch.lib.spans import Span
 from fleetwatch.lib.sql import read_statement
 
 SILENT_AFTER_MS = 3 * 60_000  # six flushes of 30 s
+LONGEST_FLUSH_MS = 300_000  # an agent may be told to send so seldom
 BILLED_BEHIND_MS = 60_000  # about as far behind now as a living node's newest windows
 RETIRED_AFTER_MS = 7 * 86_400_000  # docs/ledger.md: capacity ends after 7 silent days, dated back to the last window
 # What was received so long after it was measured is a replay or an import: its node was never live, and is not silent now.

@@ -33,6 +33,13 @@ def test_the_overview_says_which_nodes_are_silent_since_when(admin):
         assert page.index("gpu-01</a>") < page.index("gpu-02</a>")
 
 
+@pytest.mark.parametrize(("silent_minutes", "is_said"), [(5, False), (6, True)])
+def test_a_silence_that_a_slow_flush_explains_is_no_news(admin, silent_minutes, is_said):
+    a_node("gpu-01", silent_minutes=silent_minutes)
+
+    assert ('id="silent"' in text_of(admin.get("/"))) == is_said
+
+
 def test_a_fleet_that_reports_has_no_line_of_silent_nodes(admin):
     a_node("gpu-01")
     a_node("gpu-02", silent_minutes=30, retired_ms=NOW_MS - 30 * MINUTE)

@@ -5,6 +5,7 @@ from datetime import timedelta
 from random import Random
 
 import pytest
+from django.db.models import F
 
 from fleetwatch.celery import app
 from fleetwatch.ingest.services import bill_silent_nodes, retire_silent_gpus
@@ -168,6 +169,16 @@ def test_seven_silent_days_retire_the_gpus_as_of_their_last_window(silent_ms, re
     assert did == {"retired": retired}
     assert states().get("unobserved", 0) == (0 if retired else 7 * DAY - MINUTE)
     assert unbalanced(hour(-1), hour(200), now=at(HOUR + silent_ms)) == []
+
+
+def test_a_silent_node_that_spoke_for_its_gpus_is_retired_too():
+    heard(60)
+    NodeRow.objects.update(continued_order=F("facts_order"), windows_ms=F("last_ms") + 10 * MINUTE, last_ms=F("last_ms") + 10 * MINUTE)
+    bill_and_post(6 * DAY)
+    bill_and_post(8 * DAY)
+
+    assert retire_silent_gpus(at(8 * DAY)) == {"retired": 1}
+    assert GPU.objects.get().retired_ms == T0 + HOUR + 10 * MINUTE
 
 
 def test_a_hub_that_was_off_as_the_seventh_day_ended_retires_all_the_same():
