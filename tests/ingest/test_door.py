@@ -1,6 +1,7 @@
 """The door in front of Django: the same rows and answers as Django's view alone, by a shorter way."""
 
 import random
+from datetime import timedelta
 
 import pytest
 import time_machine
@@ -8,12 +9,15 @@ from django.db import transaction
 
 from fleetwatch.ingest import door
 from fleetwatch.ingest.models import AgentToken
-from fleetwatch.ingest.services import retire_silent_gpus
+from fleetwatch.ingest.services import bill_silent_nodes, remove_node, retire_silent_gpus
 from fleetwatch.ingest.tokens import revoke_agent_token
 from fleetwatch.inventory.models import GPU, Intake, Node, Stay
 from fleetwatch.inventory.services import retire
 from fleetwatch.inventory.steady import settle
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job, JobChange, JobRecord, SourceReport
+from fleetwatch.ledger import services as ledger
+from fleetwatch.ledger.check import unbalanced
+from fleetwatch.ledger.models import Entry
 from fleetwatch.ledger.reading import capacities
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry import hot
@@ -23,6 +27,7 @@ from tests.ingest.wsgi import DoorClient
 
 pytestmark = pytest.mark.django_db
 BEGIN = NOW_MS - 3 * 3_600_000
+UNHEARD = ("missing", "silent")
 
 
 @pytest.fixture(autouse=True)
@@ -234,6 +239,39 @@ def test_a_gpu_whose_node_speaks_for_it_is_not_silent(client):
 
     assert retire_silent_gpus(NOW) == {"retired": 0}
     assert client.short == 1
+
+
+def test_a_silence_on_the_bill_ends_by_the_short_way_too(client):
+    bearer, minute = token(), 60_000
+    for number in range(2):
+        post(client, step(number, start_ms=NOW_MS - (20 - number) * minute), bearer=bearer)
+    bill_silent_nodes(NOW - timedelta(minutes=12))
+    ledger.post(NOW, 1000)
+    silent = dict(Entry.objects.filter(reason__in=UNHEARD).values_list("reason", "gpu_ms"))
+
+    post(client, step(2, start_ms=NOW_MS - 10 * minute), bearer=bearer)
+    ledger.post(NOW, 1000)
+
+    assert client.short == 2
+    assert silent == {"silent": 5 * minute}
+    assert dict(Entry.objects.filter(reason__in=UNHEARD).values_list("reason", "gpu_ms")) == {"missing": 8 * minute}
+    assert unbalanced(NOW - timedelta(hours=2), NOW + timedelta(hours=1), now=NOW) == []
+
+
+def test_a_node_that_was_removed_comes_back_the_long_way(client):
+    bearer, minute = token(), 60_000
+    for number in range(2):
+        post(client, step(number, start_ms=NOW_MS - (40 - number) * minute), bearer=bearer)
+    remove_node("n1", reason="sold", by="ann", now=NOW - timedelta(minutes=20))
+    gone = GPU.objects.get().retired_ms
+
+    post(client, step(2, start_ms=NOW_MS - minute), bearer=bearer)
+    ledger.post(NOW, 1000)
+
+    assert (gone, GPU.objects.get().retired_ms) == (NOW_MS - 38 * minute, None)
+    assert (client.long, client.short) == (2, 1)
+    assert not Entry.objects.filter(reason__in=UNHEARD).exists()
+    assert unbalanced(NOW - timedelta(hours=2), NOW + timedelta(hours=1), now=NOW) == []
 
 
 def test_the_part_of_a_gpu_is_capacity_to_its_last_window_by_the_short_way_too(client):
