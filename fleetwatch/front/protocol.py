@@ -18,6 +18,9 @@ from fleetwatch.lib.addresses import client_address, holder_of
 
 MAX_HEAD_BYTES = 65_536
 HEAD_TOO_LARGE = f"The head of a request may have {MAX_HEAD_BYTES // 1024} KiB: send fewer or shorter headers and cookies."
+# Browsers, proxies and agents send some twenty; each one costs the loop that all share.
+MAX_HEADERS = 100
+TOO_MANY_HEADERS = f"A request may have {MAX_HEADERS} headers: send fewer."
 NO_REQUEST = "This is no request of HTTP/1.1."
 # What is still taken of a peer that was told that its head is none: it would otherwise not hear it.
 MAX_LINGER_BYTES = 4 * 1024 * 1024
@@ -29,6 +32,10 @@ log = structlog.get_logger(__name__)
 
 class PipelinedError(Exception):
     """A request came right behind one that has no answer yet."""
+
+
+class TooManyHeadersError(Exception):
+    """A request has more headers than any honest one."""
 
 
 class Reading(FlowControl):
@@ -53,6 +60,8 @@ class PatientProtocol(HttpToolsProtocol):
         self.flow = Reading(transport)
         peer = holder_of(self.client[0]) if self.client and not self.proxies else None
         self._head_bytes = 0  # since the last byte of a body, or the last request's end
+        self._header_count = 0  # of the request, trailers among them
+        self._is_head_whole = False
         self._is_last = False
         self._held = Connection(self._disconnect, transport.get_write_buffer_size, peer, self.loop.time())
         if not self.register.add(self._held):
@@ -70,13 +79,25 @@ class PatientProtocol(HttpToolsProtocol):
             self._wait_for(Waits.HEAD)
         self._head_bytes += len(data)
         super().data_received(data)
-        if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+        if self._is_last or self.transport.is_closing():
+            return
+        if self._head_bytes > MAX_HEAD_BYTES:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, HEAD_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         if self._is_answering:
             raise PipelinedError
+        self._header_count = 0
+        self._is_head_whole = False
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._header_count += 1
+        if self._header_count > MAX_HEADERS:
+            self.headers.clear()
+            raise TooManyHeadersError
+        if not self._is_head_whole:  # a trailer is no header: it is counted and dropped
+            super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
         self._head_bytes = 0
@@ -93,11 +114,14 @@ class PatientProtocol(HttpToolsProtocol):
         """Also called for what came right behind a request: that one is answered, as the last, and the rest is thrown away."""
         if self._is_answering:
             self._is_last, self.cycle.keep_alive = True, False
+        elif self._header_count > MAX_HEADERS:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, TOO_MANY_HEADERS)
         else:
             self._refuse(HTTPStatus.BAD_REQUEST, NO_REQUEST)
 
     def on_headers_complete(self) -> None:
         self._head_bytes = 0
+        self._is_head_whole = True
         self._wait_for(None)
         address = holder_of(client_address(self.client[0] if self.client else "", self._forwarded(), proxies=self.proxies))
         if self.proxies and not self.register.is_from(self._held, address):

@@ -2,6 +2,7 @@
 
 import io
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -63,17 +64,24 @@ def environ_of(scope: Mapping[str, Any], body: bytes) -> Environ:
         "wsgi.run_once": False,
         "wsgi.file_wrapper": FileAnswer,
     }
-    for name_bytes, value_bytes in scope["headers"]:
-        name, value = name_bytes.decode("latin-1"), value_bytes.decode("latin-1")
-        if "_" in name:
-            continue  # X_Forwarded_For would become what X-Forwarded-For becomes
-        key = NOT_PREFIXED.get(name) or "HTTP_" + name.upper().replace("-", "_")
-        if key in environ:
-            value = environ[key] + ("; " if key == "HTTP_COOKIE" else ",") + value
-        environ[key] = value
+    for key, values in _headers_by_key(scope["headers"]).items():
+        separator = "; " if key == "HTTP_COOKIE" else ","
+        environ[key] = separator.join(values)
     environ["CONTENT_LENGTH"] = str(len(body))  # it is all there, however it came
     environ.pop("HTTP_TRANSFER_ENCODING", None)
     return environ
+
+
+def _headers_by_key(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, list[str]]:
+    """The values of each header, by its name in an environment."""
+    by_key: dict[str, list[str]] = defaultdict(list)
+    for name_bytes, value in headers:
+        name = name_bytes.decode("latin-1")
+        if "_" in name:
+            continue  # X_Forwarded_For would become what X-Forwarded-For becomes
+        key = NOT_PREFIXED.get(name) or "HTTP_" + name.upper().replace("-", "_")
+        by_key[key].append(value.decode("latin-1"))
+    return by_key
 
 
 def answer(application: Application, environ: Environ) -> Answer:

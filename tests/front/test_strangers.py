@@ -151,11 +151,12 @@ def test_half_a_head_is_not_waited_for_for_ever(server, monkeypatch):
 @pytest.mark.parametrize(
     ("sent", "status", "said"),
     [
-        (b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 500_000, 431, b"64 KiB"),
+        (b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 500_000, 431, b"100 headers"),
         (b"GET / HTTP/1.1\r\nx: " + b"a" * 3_000_000, 431, b"64 KiB"),
+        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"a:b\r\n" * 12_000 + b"\r\n", 431, b"100 headers"),
         (b"nonsense\r\n\r\n" + b"a" * 3_000_000, 400, b"no request"),
     ],
-    ids=["headers", "one header", "nonsense"],
+    ids=["endless headers", "one header", "many small headers", "nonsense"],
 )
 def test_what_is_no_head_is_told_so_though_its_peer_still_sends(server, sent, status, said):
     with server.connect() as peer:
@@ -167,6 +168,33 @@ def test_what_is_no_head_is_told_so_though_its_peer_still_sends(server, sent, st
         assert said in answer.body
         assert peer.recv(1) == b""
     server.wait_until(lambda: len(server.register) == 0)
+
+
+@pytest.mark.parametrize(("count", "status"), [(99, 200), (100, 200), (101, 431)])
+def test_a_request_has_at_most_100_headers(server, count, status):
+    with server.connect() as peer:
+        for _ in range(2 if status == 200 else 1):  # each request is counted for itself
+            peer.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"a:b\r\n" * (count - 1) + b"\r\n")
+
+            assert Answer.of(peer).status == status
+
+
+CHUNKED = head("GET", "/healthz", transfer_encoding="chunked") + b"0\r\n"
+
+
+def test_trailers_count_as_headers(server):
+    with server.connect() as peer:
+        peer.sendall(CHUNKED + b"a:b\r\n" * 12_000 + b"\r\n")
+
+        assert Answer.of(peer).status == 431
+        assert is_closed(peer)
+
+
+def test_a_trailer_is_no_header(server):
+    with server.connect() as peer:
+        peer.sendall(CHUNKED + b"Host: evil.example\r\n\r\n")
+
+        assert Answer.of(peer).status == 200
 
 
 def test_who_goes_on_sending_a_head_without_end_is_cut(server, monkeypatch):
