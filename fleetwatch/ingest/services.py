@@ -269,8 +269,8 @@ def remove_node(name: str, *, reason: str, by: str, now: datetime) -> None:
     node = Node.objects.filter(name=name).first()
     if node is None:
         raise RemovalError(f"There is no node {name[:253]!r}.")
-    if not reason or len(reason) > MAX_REASON:
-        raise RemovalError(f"Why it is removed is kept: 1 to {MAX_REASON} characters, please.")
+    if not reason or len(reason) > MAX_REASON or not reason.isprintable():
+        raise RemovalError(f"Why it is removed is kept: one line of 1 to {MAX_REASON} characters, please.")
     now_ms = to_ms(now)
     try:
         span = silence.depart(node.pk, by=by[:200], reason=reason, at_ms=now_ms, silent_ms=now_ms - silence.SILENT_AFTER_MS)

@@ -1,5 +1,7 @@
 """A node that is gone costs nothing after its last window: removed by hand, or elastic by a rule."""
 
+from datetime import date
+
 import pytest
 
 from fleetwatch.ingest.services import RemovalError, bill_silent_nodes, remove_node
@@ -7,7 +9,9 @@ from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import GPU, Departure
 from fleetwatch.inventory.models import Node as NodeRow
 from fleetwatch.inventory.silence import add_rule
+from fleetwatch.ledger import closing
 from fleetwatch.ledger.check import unbalanced
+from fleetwatch.ledger.models import Adjustment
 from tests.ledger.fleet import EMPTY, MINUTE, T0, Sender, a_job, held, hour, post, states
 from tests.ledger.test_silent_nodes import HOUR, at, bill_and_post, heard
 
@@ -51,7 +55,10 @@ def test_a_node_that_reports_can_not_be_removed():
     remove(HOUR + 3 * MINUTE)
 
 
-@pytest.mark.parametrize(("name", "reason", "why"), [("n2", "sold", "no node"), ("n1", "", "1 to 300"), ("n1", "x" * 301, "1 to 300")])
+@pytest.mark.parametrize(
+    ("name", "reason", "why"),
+    [("n2", "sold", "no node"), ("n1", "", "1 to 300"), ("n1", "x" * 301, "1 to 300"), ("n1", "so\x00ld", "1 to 300")],
+)
 def test_a_removal_names_a_node_and_a_reason(name, reason, why):
     heard(60)
 
@@ -153,6 +160,20 @@ def test_an_agent_that_is_stopped_ends_no_capacity_of_a_node_that_stays():
     bill_and_post(HOUR + 31 * MINUTE)
 
     assert states() == {"free": HOUR, "unobserved": 30 * MINUTE}
+
+
+def test_the_silence_of_a_closed_month_is_taken_off_by_adjustments():
+    night = 10 * 24 * HOUR + 17 * HOUR  # 23:00 of the 30th of November
+    heard(30, start_ms=night)
+    bill_and_post(night + 26 * HOUR)
+    closing.close_month(date(2026, 11, 1), by="ann", now=at(night + 26 * HOUR))
+
+    remove(night + 27 * HOUR)
+
+    # the half hour of November is adjusted, December's day is no entry any more
+    assert states("n1", "state", "reason") == {("free", ""): 30 * MINUTE, ("unobserved", "silent"): 30 * MINUTE}
+    assert list(Adjustment.objects.values_list("state", "gpu_ms")) == [("unobserved", -30 * MINUTE)]
+    assert unbalanced(at(night), at(night + 30 * HOUR), now=at(night + 27 * HOUR)) == []
 
 
 def test_an_agent_that_was_only_restarted_leaves_no_hole_in_an_elastic_node():
