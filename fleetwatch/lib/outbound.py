@@ -12,6 +12,7 @@ import json as json_module
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from fleetwatch.lib.networks import Reach
 
 MAX_ANSWER_BYTES = 64 * 1024  # a webhook's answer is a word or a small JSON
 MAX_URL = 2000
-MAX_ADDRESSES = 4  # of one name that are tried: each may take a whole time-out
+MAX_ADDRESSES = 4  # of one name that are tried: they share the time
 USER_AGENT = "FleetWatch"
 
 FAILURES: tuple[tuple[type[Exception], str], ...] = (
@@ -84,14 +85,65 @@ def resolve(host: str, port: int, *, allow_private: bool) -> list[str]:
     return addresses[:MAX_ADDRESSES]
 
 
-def connect(addresses: Sequence[str], port: int, *, timeout_s: float | None) -> socket.socket:
-    """A connection to the first of these judged addresses that takes it, each within `timeout_s`. Raises the last one's OSError."""
-    for address in addresses[:-1]:
-        try:
-            return socket.create_connection((address, port), timeout_s)
-        except OSError:
-            continue
-    return socket.create_connection((addresses[-1], port), timeout_s)
+class Deadline:
+    """An end to one exchange over a connection. A socket's time-out is per read: a byte now and then would hold us for hours.
+
+    While it is entered, the connection that it made is cut once `within_s` seconds are over.
+    """
+
+    def __init__(self, within_s: float) -> None:
+        self.within_s = within_s
+        self._ends_at = time.monotonic() + within_s
+        self._over = threading.Event()
+        self._timer = threading.Timer(within_s, self._cut)
+        self._timer.daemon = True
+        self._wire: socket.socket | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self._over.is_set()
+
+    def __enter__(self) -> "Deadline":
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        if self._wire is not None:
+            self._wire.close()
+
+    def connect(self, addresses: Sequence[str], port: int) -> socket.socket:
+        """A connection to the first of these judged addresses that takes it. Raises the last one's OSError.
+
+        Each address has its share of the time that is left, which then is the time-out of each read.
+        """
+        for tried, address in enumerate(addresses[:-1]):
+            try:
+                return self._connect(address, port, self._left_s() / (len(addresses) - tried))
+            except OSError:
+                continue
+        return self._connect(addresses[-1], port, self._left_s())
+
+    def _connect(self, address: str, port: int, timeout_s: float) -> socket.socket:
+        connection = socket.create_connection((address, port), timeout_s)
+        connection.settimeout(self.within_s)
+        self._wire = connection.dup()  # the connection itself becomes another object with TLS
+        if self.is_over:
+            raise TimeoutError
+        return connection
+
+    def _left_s(self) -> float:
+        left_s = self._ends_at - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        return left_s
+
+    def _cut(self) -> None:
+        self._over.set()
+        if self._wire is not None:
+            with suppress(OSError):  # already closed
+                self._wire.shutdown(socket.SHUT_RDWR)
 
 
 def post(
@@ -115,62 +167,46 @@ def post(
     sent = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", "Connection": "close", **(headers or {})}
     if json is not None:
         sent["Content-Type"] = "application/json; charset=utf-8"
-    connection = _Pinned(host, port, addresses=addresses, tls=parts.scheme == "https", timeout_s=timeout_s)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return _exchange(connection, path, body, sent, timeout_s=timeout_s)
+    with Deadline(timeout_s) as deadline:
+        connection = _Pinned(host, port, addresses=addresses, tls=parts.scheme == "https", deadline=deadline)
+        return _exchange(connection, path, body, sent, deadline)
 
 
 class _Pinned(http.client.HTTPConnection):
     """A connection to a judged address of the host; TLS, where asked for, is verified against the host's name."""
 
-    def __init__(self, host: str, port: int, *, addresses: list[str], tls: bool, timeout_s: float) -> None:
-        super().__init__(host, port, timeout=timeout_s)
+    def __init__(self, host: str, port: int, *, addresses: list[str], tls: bool, deadline: Deadline) -> None:
+        super().__init__(host, port)
         self.default_port = 443 if tls else 80  # decides whether the Host header carries the port
         self._addresses = addresses
         self._tls = tls
-        self._wire: socket.socket | None = None  # http.client forgets its own while the answer is still read
+        self._deadline = deadline
 
     def connect(self) -> None:
-        self.sock = self._wire = connect(self._addresses, self.port, timeout_s=self.timeout)
+        self.sock = self._deadline.connect(self._addresses, self.port)
         if self._tls:
-            self.sock = self._wire = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
-
-    def cut(self) -> None:
-        """Ends whatever is being waited for."""
-        if self._wire is not None:
-            with suppress(OSError):  # already closed
-                self._wire.shutdown(socket.SHUT_RDWR)
+            self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
 
 
-def _exchange(connection: _Pinned, path: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float) -> Answer:
-    late = threading.Event()
-
-    def stop() -> None:
-        late.set()
-        connection.cut()
-
-    # A socket's time-out is per read: one byte every few seconds would hold a worker for hours.
-    timer = threading.Timer(timeout_s, stop)
-    timer.daemon = True
-    timer.start()
+def _exchange(connection: _Pinned, path: str, body: bytes, headers: Mapping[str, str], deadline: Deadline) -> Answer:
     try:
         connection.request("POST", path, body=body, headers=dict(headers))
         response = connection.getresponse()
         text = response.read(MAX_ANSWER_BYTES).decode("utf-8", "replace")
-        if late.is_set():
+        if deadline.is_over:
             raise TimeoutError
         return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, text)
     except (OSError, http.client.HTTPException) as error:
-        raise OutboundError(f"{connection.host}: {_why(error, late=late.is_set(), timeout_s=timeout_s)}") from error
+        raise OutboundError(f"{connection.host}: {_why(error, deadline)}") from error
     finally:
-        timer.cancel()
         connection.close()
 
 
-def _why(error: Exception, *, late: bool, timeout_s: float) -> str:
+def _why(error: Exception, deadline: Deadline) -> str:
     """The failure in words that carry no part of the address's path."""
-    if late or isinstance(error, TimeoutError):
-        return f"no answer within {timeout_s:g} s"
+    if deadline.is_over or isinstance(error, TimeoutError):
+        return f"no answer within {deadline.within_s:g} s"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted ({error.verify_message})"
     for kind, words in FAILURES:

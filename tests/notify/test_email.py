@@ -1,4 +1,7 @@
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -202,3 +205,36 @@ def test_a_channel_is_described_without_its_password():
     config = EMAIL.validate(smtp_config(587, username="fleet", password="s3cr3t"))
 
     assert EMAIL.describe(config) == "ana@example.com via 127.0.0.1:587"
+
+
+@contextmanager
+def dripping(greeting: bytes, *, bytes_at_most: int = 100) -> Iterator[int]:
+    """The port of a server that goes on with its greeting byte by byte, each well within any time-out of a read."""
+    done = threading.Event()
+
+    def drip() -> None:
+        peer, _ = listening.accept()
+        with peer, suppress(OSError):
+            peer.sendall(greeting)
+            for _ in range(bytes_at_most):
+                if done.wait(0.05):
+                    return
+                peer.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=drip)
+        thread.start()
+        yield listening.getsockname()[1]
+        done.set()
+        thread.join(5)
+
+
+@pytest.mark.parametrize("security", ["none", "starttls", "tls"])
+def test_a_server_that_drips_holds_nobody(monkeypatch, security):
+    monkeypatch.setattr("fleetwatch.notify.transports.email.TIMEOUT_S", 0.3)
+
+    with dripping(b"\x16\x03\x03\x10\x00" if security == "tls" else b"220-") as port:
+        error = failing(smtp_config(port, security=security))
+
+    assert not error.permanent
+    assert str(error) == "127.0.0.1: no answer within 0.3 s"

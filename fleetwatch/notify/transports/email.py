@@ -17,7 +17,7 @@ from fleetwatch.lib import outbound
 from fleetwatch.notify.message import Message, one_line
 from fleetwatch.notify.transports.base import Config, ConfigError, ConfigField, MessageRefusedError, TransportError, required
 
-TIMEOUT_S = 15  # per step of the SMTP dialogue
+TIMEOUT_S = 20.0  # for the whole SMTP dialogue
 MAX_SUBJECT = 180
 MAX_RECIPIENTS = 50
 SECURITY = (("starttls", "STARTTLS"), ("tls", "TLS from the start"), ("none", "none (readable on the way)"))
@@ -73,13 +73,15 @@ class Email:
         mail = compose(message, sender=config["sender"], recipients=_addresses(config["recipients"]), identity=identity)
         try:
             addresses = outbound.resolve(host, port, allow_private=allow_private)
-            refused = _deliver(_backend(config, addresses), mail)
         except outbound.ForbiddenAddressError as error:
             raise TransportError(str(error), permanent=True) from error
         except outbound.OutboundError as error:
             raise TransportError(str(error)) from error
-        except (smtplib.SMTPException, OSError) as error:
-            raise _judged(error, host) from error
+        with outbound.Deadline(TIMEOUT_S) as deadline:
+            try:
+                refused = _deliver(_backend(config, addresses, deadline), mail)
+            except (smtplib.SMTPException, OSError) as error:
+                raise _judged(error, host, is_late=deadline.is_over) from error
         missed = ", ".join(f"{address}: {_said(code, text)}" for address, (code, text) in refused.items())
         return f"accepted, but not for {missed}" if missed else "accepted"
 
@@ -87,20 +89,20 @@ class Email:
 class _PinnedSMTP(smtplib.SMTP):
     """SMTP to a judged address of the host: asked again, its name may lead elsewhere. TLS is verified against the name."""
 
-    def __init__(self, addresses: list[str], *args: Any, **options: Any) -> None:
-        self.addresses = addresses
+    def __init__(self, addresses: list[str], deadline: outbound.Deadline, *args: Any, **options: Any) -> None:
+        self.addresses, self.deadline = addresses, deadline
         smtplib.SMTP.__init__(self, *args, **options)
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
         """What smtplib opens its connection by, and SMTP_SSL wraps with the host's name."""
-        return outbound.connect(self.addresses, port, timeout_s=timeout)
+        return self.deadline.connect(self.addresses, port)
 
 
 class _PinnedSMTPS(smtplib.SMTP_SSL, _PinnedSMTP):
     """The same with TLS from the start."""
 
-    def __init__(self, addresses: list[str], *args: Any, **options: Any) -> None:
-        self.addresses = addresses
+    def __init__(self, addresses: list[str], deadline: outbound.Deadline, *args: Any, **options: Any) -> None:
+        self.addresses, self.deadline = addresses, deadline
         smtplib.SMTP_SSL.__init__(self, *args, **options)
 
 
@@ -108,13 +110,14 @@ class _PinnedBackend(EmailBackend):
     """Django's way to open, secure and log in, to judged addresses."""
 
     addresses: list[str]
+    deadline: outbound.Deadline
 
     @property
     def connection_class(self) -> Callable[..., smtplib.SMTP]:  # type: ignore[override]
-        return partial(_PinnedSMTPS if self.use_ssl else _PinnedSMTP, self.addresses)
+        return partial(_PinnedSMTPS if self.use_ssl else _PinnedSMTP, self.addresses, self.deadline)
 
 
-def _backend(config: Mapping[str, str], addresses: list[str]) -> _PinnedBackend:
+def _backend(config: Mapping[str, str], addresses: list[str], deadline: outbound.Deadline) -> _PinnedBackend:
     backend = _PinnedBackend(
         host=config["host"],
         port=int(config["port"]),
@@ -122,9 +125,8 @@ def _backend(config: Mapping[str, str], addresses: list[str]) -> _PinnedBackend:
         password=config["password"] or None,
         use_tls=config["security"] == "starttls",
         use_ssl=config["security"] == "tls",
-        timeout=TIMEOUT_S,
     )
-    backend.addresses = addresses
+    backend.addresses, backend.deadline = addresses, deadline
     return backend
 
 
@@ -163,8 +165,10 @@ def _deliver(connection: EmailBackend, mail: EmailMultiAlternatives) -> dict[str
         connection.close()
 
 
-def _judged(error: Exception, host: str) -> TransportError:
+def _judged(error: Exception, host: str, *, is_late: bool) -> TransportError:
     """What an SMTP failure means: RFC 5321 4.2.1, 4yz heals by itself, 5yz does not."""
+    if is_late or isinstance(error, TimeoutError):
+        return TransportError(f"{host}: no answer within {TIMEOUT_S:g} s")
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         refused = error.recipients
         said = "; ".join(f"{address}: {_said(code, text)}" for address, (code, text) in refused.items())
@@ -173,8 +177,6 @@ def _judged(error: Exception, host: str) -> TransportError:
         return _judged_answer(error, host)
     if isinstance(error, smtplib.SMTPNotSupportedError):
         return TransportError(f"{host} does not offer what the channel asks for: {one_line(str(error))}", permanent=True)
-    if isinstance(error, TimeoutError):
-        return TransportError(f"{host}: no answer within {TIMEOUT_S} s")
     return TransportError(f"{host}: {one_line(str(error)) or 'the connection failed'}")
 
 
