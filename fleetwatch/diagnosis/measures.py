@@ -54,6 +54,7 @@ _NAMES: dict[str, tuple[str, Shown]] = {
     "sm": ("SM activity", share),
     "ten": ("tensor activity", share),
     "dram": ("memory bandwidth in use", share),
+    "dram_leads": ("memory bandwidth by its ceiling, of SM activity by its own", number),
     "fp32": ("FP32 activity", share),
     "fp64": ("FP64 activity", share),
     "eng": ("busiest video, JPEG or flow engine", share),

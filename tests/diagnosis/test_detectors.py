@@ -73,6 +73,14 @@ RULES = {
         {"p5": (LEAST, 0.95, 1), "pr_max": (BELOW, 0.25, 0.1)},
         {"job_gpus": 8},
     ),
+    "hung in silence": Rule(
+        hung.DETECTOR,
+        {
+            "p5": (LEAST, 0.95, 1), "pr_max": (BELOW, 0.30, 0.27), "ten": (BELOW, 0.005, 0), "dram": (BELOW, 0.02, 0),
+            "sm": (BELOW, 0.30, 0.1),
+        },
+        {"job_gpus": 8},
+    ),
     "straggler": Rule(
         straggler.DETECTOR,
         {"job_gpus": (LEAST, 2, 8), "job_util_min": (LEAST, 0.60, 0.9), "job_clk_min": (BELOW, 0.90, 0.7)},
@@ -87,7 +95,7 @@ RULES = {
         {"job_spin_max": 0},
     ),
     "h2d_transfer": Rule(
-        h2d_transfer.DETECTOR, {"util": (BELOW, 0.85, 0.5), "lo": (LEAST, 0.10, 0.4), "rx": (LEAST, 4000 * MIB, 9000 * MIB)}
+        h2d_transfer.DETECTOR, {"util": (BELOW, 0.85, 0.5), "rx": (LEAST, 4000 * MIB, 9000 * MIB)}
     ),
     "data_starved": Rule(
         data_starved.DETECTOR,
@@ -122,10 +130,13 @@ RULES = {
     ),
     "no_tensor_cores": Rule(
         no_tensor_cores.DETECTOR,
-        {"util_lowest": (LEAST, 0.85, 0.98), "sm": (LEAST, 0.60, 0.8), "ten": (BELOW, 0.03, 0), "fp32": (LEAST, 0.20, 0.5)},
+        {"util_lowest": (LEAST, 0.85, 0.98), "sm": (LEAST, 0.50, 0.8), "ten": (BELOW, 0.03, 0), "fp32": (LEAST, 0.20, 0.5)},
     ),
     "memory_bound": Rule(
         memory_bound.DETECTOR, {"util_lowest": (LEAST, 0.85, 0.98), "dram": (LEAST, 0.55, 0.7), "ten": (BELOW, 0.15, 0.05)}
+    ),
+    "memory_bound where it leads": Rule(
+        memory_bound.DETECTOR, {"util_lowest": (LEAST, 0.85, 0.98), "dram": (LEAST, 0.40, 0.5), "ten": (BELOW, 0.15, 0.05)}, {"sm": 0.3}
     ),
     "communication_bound": Rule(
         communication_bound.DETECTOR,
@@ -168,6 +179,32 @@ def sure(cause: str, **known: float) -> int:
 def share(cause: str, **known: float) -> tuple[float, float]:
     told = found(cause, **known)
     return float(told.low[0, 0]), float(told.high[0, 0])
+
+
+@pytest.mark.parametrize(("dram", "sm", "is_found"), [(0.45, 0.42, True), (0.45, 0.43, False), (0.55, 0.9, True)])
+def test_memory_is_the_limit_where_it_lies_a_fifth_nearer_to_its_ceiling_than_the_units(dram, sm, is_found):
+    """0.45 of 0.75 is 0.6, a fifth above 0.5 of the 0.85 that SMs reach: 0.425."""
+    assert RULES["memory_bound"].finds(dram=dram, sm=sm) == is_found
+
+
+@pytest.mark.parametrize(("fp64", "is_found"), [(0.19, True), (0.20, False)])
+def test_double_precision_work_is_not_accused_of_its_memory_traffic(fp64, is_found):
+    assert RULES["memory_bound"].finds(fp64=fp64) == is_found
+
+
+@pytest.mark.parametrize(("copied", "is_found"), [(9 * MIB, True), (10 * MIB, False)])
+def test_what_copies_to_its_gpu_is_not_stuck(copied, is_found):
+    assert RULES["hung"].finds(rx=copied) == is_found
+
+
+@pytest.mark.parametrize(("memory", "is_found"), [(0.49, True), (0.50, False), (None, True)])
+def test_by_power_alone_a_full_memory_is_no_small_batch(memory, is_found):
+    assert RULES["small_batch without the counters"].finds(mem=memory) == is_found
+
+
+@pytest.mark.parametrize(("low", "waited"), [(None, 0.5), (0.2, 0.5), (0.6, 0.6)])
+def test_copies_too_short_for_the_samples_wait_by_the_mean(low, waited):
+    assert share("h2d_transfer", lo=np.nan if low is None else low) == pytest.approx((0.3 * waited, 0.8 * waited))
 
 
 @pytest.mark.parametrize("power_ratio", [0.2, 0.36, None])
@@ -215,7 +252,7 @@ def test_only_a_session_thinks():
     assert not bool(idle_held.THINKING.find(evidence(kind="batch", util=0.01, longest_low_s=900)).hits[0, 0])
 
 
-@pytest.mark.parametrize(("feature", "bound"), [("nvl", 50 * MIB), ("rx", 50 * MIB), ("ten", 0.005), ("dram", 0.02)])
+@pytest.mark.parametrize(("feature", "bound"), [("nvl", 50 * MIB), ("rx", 10 * MIB), ("ten", 0.005), ("dram", 0.02)])
 def test_a_job_that_moves_data_or_computes_does_not_hang(feature, bound):
     assert RULES["hung"].finds(**{feature: bound * 0.999})
     assert not RULES["hung"].finds(**{feature: bound})
@@ -489,7 +526,7 @@ def test_with_the_counters_nothing_is_merely_busy():
         ("allocated_no_process", {}, 0.9, 1.0),
         ("throttled", {"clk": 0.6, "thr": 0.5}, 0.2, 0.2),
         ("checkpoint_stall", {"long_frac": 0.2}, 0.1, 0.18),
-        ("h2d_transfer", {"lo": 0.4}, 0.12, 0.32),
+        ("h2d_transfer", {"lo": 0.6}, 0.18, 0.48),
         ("data_starved", {"lo": 0.4, "util": 0.7}, 0.16, 0.36),
         ("data_starved", {"lo": 0.4, "util": 0.5}, 0.2, 0.45),  # pauses shorter than a sample: by the mean
         # at 70 % each, 1.4 is the need of two GPUs, and a little more one of three

@@ -4,6 +4,8 @@ A link that is 40 % full counts as much, but no agent reads a link's generation 
 faster: 15.75e9 bytes/s) 40 % are more than COPIES; of a narrower one nothing is said below COPIES.
 """
 
+import numpy as np
+
 from fleetwatch.diagnosis.features import SHORT, Features
 from fleetwatch.diagnosis.rules import MEDIUM, Detector, Found, all_met, at_least, below, found
 
@@ -15,10 +17,12 @@ COPIES = 4000 * MIB  # bytes/s to the GPU, as a mean
 
 def find(f: Features) -> Found:
     """Known only where PCIe traffic and the driver's samples are read; without the traffic pauses may still be copies."""
-    pauses, copies = (below(f, "util", UTIL), at_least(f, "lo", PAUSES)), at_least(f, "rx", COPIES)
-    signs = (*pauses, copies)
-    is_unknown = all_met(pauses) & ~f.has("rx")
-    return found(all_met(signs), confidence=MEDIUM, low=0.3 * f["lo"], high=0.8 * f["lo"], signs=signs, possible=is_unknown)
+    signs, pauses = (below(f, "util", UTIL), at_least(f, "rx", COPIES)), at_least(f, "lo", PAUSES)
+    is_unknown = signs[0].met & pauses.met & ~f.has("rx")
+    waits = np.fmax(f["lo"], 1.0 - f["util"])  # pauses shorter than a sample read as a lower mean
+    return found(
+        all_met(signs), confidence=MEDIUM, low=0.3 * waits, high=0.8 * waits, signs=signs, strengthens=(pauses,), possible=is_unknown
+    )
 
 
 DETECTOR = Detector("h2d_transfer", (SHORT,), find)

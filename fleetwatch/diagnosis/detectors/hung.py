@@ -9,7 +9,10 @@ MIB = 1024 * 1024
 TEN_MINUTES = 2  # cells; PyTorch's NCCL watchdog gives up after ten minutes by default
 BUSY = 0.95  # fifth percentile of utilisation
 POWER = 0.25  # maximum of the power ratio
+POWER_IN_SILENCE = 0.30  # where the units were read and do nothing
 LINK = 50 * MIB  # bytes/s
+PCIE = 10 * MIB  # a small batch copies more than that
+SM = 0.30  # a kernel that polls occupies a few
 TENSOR, DRAM = 0.005, 0.02
 MOST = 0.5  # of the cell in which it begins
 # One rank may be apart (it crashed, or still works): then at least so many GPUs, that most of them are stuck.
@@ -20,9 +23,11 @@ NONE_APART, ONE_APART = 1.0, 2.0  # ranks apart, below which there is none, or a
 def find(f: Features) -> Found:
     """Of the ranks that are stuck. Without GPM less sure, as with one rank apart; without a rank's power it says nothing of the rank."""
     own = (at_least(f, "p5", BUSY), below(f, "pr_max", POWER))
-    none_apart, one_apart = _apart(f, f.has("p5", "pr_max"), all_met(own))
-    beside = (below(f, "nvl", LINK), below(f, "rx", LINK), below(f, "ten", TENSOR), below(f, "dram", DRAM))
-    hits = all_met(own) & one_apart.met & ~np.logical_or.reduce([contradicts(sign) for sign in beside])
+    silent = (below(f, "pr_max", POWER_IN_SILENCE), below(f, "sm", SM), below(f, "ten", TENSOR), below(f, "dram", DRAM))
+    is_stuck = own[0].met & (own[1].met | all_met(silent))
+    none_apart, one_apart = _apart(f, f.has("p5", "pr_max"), is_stuck)
+    beside = (below(f, "nvl", LINK), below(f, "rx", PCIE), below(f, "ten", TENSOR), below(f, "dram", DRAM))
+    hits = is_stuck & one_apart.met & ~np.logical_or.reduce([contradicts(sign) for sign in beside])
     confidence = less_sure(HIGH, ~f.has("ten", "dram"), f["job_gpus"] < 2, ~none_apart.met)
     return found(
         hits,

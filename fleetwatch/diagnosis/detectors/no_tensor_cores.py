@@ -3,7 +3,7 @@
 from fleetwatch.diagnosis.features import SHORT, Features
 from fleetwatch.diagnosis.rules import HIGH, Detector, Found, all_met, at_least, below, contradicts, found, less_sure
 
-UTIL, SM = 0.85, 0.60
+UTIL, SM = 0.85, 0.50
 TENSOR, FP32 = 0.03, 0.20
 FP64 = 0.20  # from here on it is double precision work, for which tensor cores are no answer
 LOW_FACTOR, HIGH_FACTOR = 1.3, 3.0  # how much faster mixed precision was seen to make such work

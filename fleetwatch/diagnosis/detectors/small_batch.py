@@ -22,10 +22,12 @@ def find(f: Features) -> Found:
     power = below(f, "pr", POWER)
     is_blind = ~f.has("sm", "ten")
     is_working = np.logical_or.reduce([contradicts(counter) for counter in counters])
-    hits = all_met(common) & ~is_working & (~is_blind | power.met)
+    # work that fills the memory and draws little may as well be bound by memory
+    has_room = below(f, "mem", MEMORY)
+    hits = all_met(common) & ~is_working & (~is_blind | (power.met & ~contradicts(has_room)))
     # of a GPU that rests most of the time in between, each step may still be too small
-    is_possible = at_least(f, "util", USED).met & ~is_working & below(f, "mem", MEMORY).met
-    beside = (power, at_least(f, "main1", ONE_THREAD), below(f, "mem", MEMORY))
+    is_possible = at_least(f, "util", USED).met & ~is_working & has_room.met
+    beside = (power, at_least(f, "main1", ONE_THREAD), has_room)
     return found(
         hits, confidence=np.where(is_blind, LOW, MEDIUM), low=1 - 1 / LOW_FACTOR, high=1 - 1 / HIGH_FACTOR,
         signs=(*common, *counters), strengthens=beside, possible=is_possible,
