@@ -112,7 +112,7 @@ def lanes_of(case: Case) -> Lanes:
 def truth_of(case: Case, lanes: Lanes) -> list[tuple[str, ...]]:
     """The truth of each row of lanes_of. What works well and wastes more than what is well may waste is to be told undetermined."""
     told = [case.truth[gpu] for _ in _jobs(case) for gpu in range(len(case.gpus))]
-    wasted = np.nan_to_num(Features(lanes, 1)["wasted"]) > WASTEFUL
+    wasted = np.nan_to_num(Features(lanes, 1)["wasted_of_cell"]) > WASTEFUL
     return [tuple(_strict(truth, is_over) for truth, is_over in zip(*row, strict=True)) for row in zip(told, wasted.tolist(), strict=True)]
 
 

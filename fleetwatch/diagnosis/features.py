@@ -225,8 +225,9 @@ def _coverage(f: Features) -> Floats:
 
 
 def _wasted(f: Features) -> Floats:
-    """Share of the held time that the ledger calls idle, stalled or underused."""
-    wasted: Floats = f["ledger_idle"] + f["ledger_stalled"] + f["ledger_underused"]
+    """Share of each cell's held time that the ledger calls idle, stalled or underused."""
+    states = f.lanes.states
+    wasted: Floats = states["idle"] + states["stalled"] + states["underused"]
     return wasted
 
 
@@ -352,7 +353,7 @@ FORMULAS: dict[str, Formula] = {
     "held_ms": lambda f: f.sum(f["held_ms_of_cell"]),
     "observed_s": lambda f: f["seen_ms"] / 1000,
     "coverage": _coverage,
-    "wasted": _wasted,
+    "wasted_of_cell": _wasted,
     "dips_per_min": _per_minute("dips"),
     "dips_cv": _dips_cv,
     "memory_drops_per_min": _per_minute(of_cell.MEMORY_DROPS),

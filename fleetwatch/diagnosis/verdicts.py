@@ -101,7 +101,8 @@ def _judged(lanes: Lanes, since: int) -> Verdicts:
     confidence, also = np.zeros(shape, dtype=np.int8), np.zeros(shape, dtype=np.int64)
     low, high = np.zeros(shape), np.zeros(shape)
     now = Features(lanes, 1)
-    is_wasteful = np.nan_to_num(now["wasted"]) > WASTEFUL + ROUNDING
+    with np.errstate(invalid="ignore"):
+        is_wasteful = now["wasted_of_cell"] > WASTEFUL + ROUNDING
     # the last written wins: from the bottom of the table to its top
     for one in reversed(list(covered(lanes, since=since))):
         number = NUMBER[one.detector.cause]
@@ -242,7 +243,9 @@ def _covered_by(windows: _Windows, detector: Detector) -> Covered | None:
     if not len(rows):
         return None
     hits, is_possible, enough, held = hits[rows], is_possible[rows], enough[rows], f.lanes.held[rows]
-    is_open = hits if detector.is_told else opened(hits) | hits & _whole(f)[rows]
+    if not hits.any():
+        return _only_possible(_most(is_possible, enough, f.length), rows, look.first, detector)
+    is_open = hits if detector.is_told else opened(hits) | hits & _whole(f, rows)
     part = _spread(replace(found, hits=is_open), rows, enough, windows, detector)
     if detector.cause not in WELL:
         # nobody is accused of warming up
@@ -257,11 +260,20 @@ def _covered_by(windows: _Windows, detector: Detector) -> Covered | None:
     return replace(part, possible=_most(is_possible, enough, f.length)) if is_possible.any() else part
 
 
-def _whole(f: Features) -> Mask:
-    """Windows that end with a job and look at all of it: no second one can follow."""
-    lanes = f.lanes
-    is_last = lanes.held & ~np.pad(lanes.held, [(0, 0), (0, 1)])[:, 1:]
-    whole: Mask = is_last & lanes.is_over[:, None] & (lanes.age < f.length)
+def _only_possible(possible: Mask, rows: Ints, first: int, detector: Detector) -> Covered:
+    """Of a rule that no window meets, where nothing rules it out."""
+    nothing = np.zeros(possible.shape)
+    return Covered(detector, rows, first, nothing > 0, nothing.astype(np.int8), nothing, nothing, possible)
+
+
+def _whole(f: Features, rows: Ints) -> Mask | bool:
+    """Of these lanes the windows that end with a job and look at all of it: no second one can follow."""
+    is_over = f.lanes.is_over[rows]
+    if not is_over.any():
+        return False
+    held = f.lanes.held[rows]
+    is_last = held & ~np.pad(held, [(0, 0), (0, 1)])[:, 1:]
+    whole: Mask = is_last & is_over[:, None] & (f.lanes.age[rows] < f.length)
     return whole
 
 
