@@ -1,4 +1,4 @@
-"""Threads for one kind of work, and who waits for them: served next is who asked least of late."""
+"""Threads for one kind of work, and who waits for them: first come, first served, but who asked much of late comes last."""
 
 import asyncio
 from collections import Counter, deque
@@ -14,6 +14,8 @@ Sender = tuple[Hashable, ...]
 
 FORGET_HALF_S = 10.0
 MOST_REMEMBERED = 20_000
+# Who asked no more of late is as good as new: a password that was mistyped is tried again.
+FEW_CALLS = 5
 PATIENCE_S = 10.0  # whoever waited so long for a thread has mostly gone, and would only stand in the way
 
 
@@ -21,26 +23,27 @@ class BusyError(Exception):
     """More wait for these threads than makes sense: come again later."""
 
 
-class Lane:
-    """`threads` threads. At most `waiting` calls wait for one, and who asked least of late is the next: who comes seldom does
-    not wait behind those who come all the time, however many they are.
+def _groups(sender: Sender) -> list[Sender]:
+    """Everything that the sender belongs to, from the widest on: a network, an address in it."""
+    return [sender[:end] for end in range(1, len(sender) + 1)]
 
-    Of equals the one that waits longest is the next, or with `newest_first` the one that came last: where strangers come in
-    crowds that wait for minutes, somebody who comes then is served at once.
+
+class Lane:
+    """`threads` threads. At most `waiting` calls wait for one; who asked least of late is the next, of equals who came first.
+
+    Few calls are as good as none: so newcomers, however many they are, pass nobody who asked a few times. Who comes seldom
+    does not wait behind those who come all the time.
 
     Where all places are taken, the newest call of the sender that asked most gives way to one that asked less.
     """
 
-    def __init__(self, name: str, *, threads: int, waiting: int, newest_first: bool = False) -> None:
+    def __init__(self, name: str, *, threads: int, waiting: int) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._idle = threads
         self._limit = waiting
-        self._newest_first = newest_first
         self._queues: dict[Sender, deque[Work]] = {}
         self._waiting = 0
-        self._asked: Counter[Hashable] = (
-            Counter()
-        )  # calls, by each part of a sender; of who does not wait half is forgotten again and again
+        self._asked: Counter[Sender] = Counter()  # calls of late: of a network, and of each address in it
         self._forgot_at = 0.0
         self._open: set[asyncio.Future[Any]] = set()
 
@@ -48,7 +51,7 @@ class Lane:
         """What the call gives, called in one of the threads. Raises BusyError, and what the call raises."""
         loop = asyncio.get_running_loop()
         self._forget(loop.time())
-        self._asked.update(sender)
+        self._asked.update(_groups(sender))
         if self._waiting >= self._limit:
             self._make_room(sender)
         future: asyncio.Future[Result] = loop.create_future()
@@ -85,13 +88,13 @@ class Lane:
         if now - self._forgot_at < FORGET_HALF_S and len(self._asked) < MOST_REMEMBERED:
             return
         self._forgot_at = now
-        waiting = {part for sender in self._queues for part in sender}  # else a crowd would come before who comes now
-        self._asked = Counter({part: count if part in waiting else count // 2 for part, count in self._asked.items()})
-        self._asked += Counter()  # drops what is 0
+        waiting = {group for sender in self._queues for group in _groups(sender)}  # else a crowd would come before who comes now
+        kept = {group: count if group in waiting else count // 2 for group, count in self._asked.items()}
+        self._asked = +Counter(kept)  # without what is 0
 
     def _of_late(self, sender: Sender) -> tuple[int, ...]:
-        """How much was asked, answered or not, by each part of the sender."""
-        return tuple(self._asked[part] for part in sender)
+        """How much more than a few calls came, answered or not, from the sender's network, and from itself."""
+        return tuple(max(0, self._asked[group] - FEW_CALLS) for group in _groups(sender))
 
     def _make_room(self, sender: Sender) -> None:
         """Takes a place from who asked most. Raises BusyError where the sender asked as much."""
@@ -113,8 +116,7 @@ class Lane:
 
     def _next(self) -> Work:
         """The oldest call of the sender whose turn it is; of equals with more calls each has its turn."""
-        senders = reversed(self._queues) if self._newest_first else iter(self._queues)
-        sender = min(senders, key=self._of_late)
+        sender = min(self._queues, key=self._of_late)
         work = self._queues[sender][0]
         self._take(sender, work)
         return work

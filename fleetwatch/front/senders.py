@@ -34,9 +34,9 @@ class Known:
         """Who it is; None for strangers."""
         token = _token(headers)
         if token in self._tokens:
-            return "token", token
+            return (("token", token),)
         name = devices.name_of(headers.get(b"cookie", b"").decode("latin-1"))
-        return None if name is None else ("name", name)
+        return None if name is None else (("name", name),)
 
     def note(self, headers: Headers, *, path: str, status: int) -> None:
         """Remembers the token, where the answer shows that it is one."""

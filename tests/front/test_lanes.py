@@ -25,6 +25,12 @@ class Calls:
         return call
 
 
+@pytest.fixture
+def each_call_counts(monkeypatch):
+    """A few calls are as many as any."""
+    monkeypatch.setattr(lanes, "FEW_CALLS", 0)
+
+
 async def until(condition):
     async with asyncio.timeout(10):
         while not condition():
@@ -42,6 +48,7 @@ def test_a_call_gives_its_result_or_raises_what_it_raised():
     asyncio.run(story())
 
 
+@pytest.mark.usefixtures("each_call_counts")
 def test_who_asked_less_is_served_before_who_asked_more():
     calls = Calls()
 
@@ -86,6 +93,7 @@ async def served_before(lane, senders):
         await lane.run(sender, lambda: None)
 
 
+@pytest.mark.usefixtures("each_call_counts")
 def test_who_asks_for_the_first_time_comes_before_a_crowd_that_keeps_asking_and_takes_a_place_of_it():
     calls = Calls()
     crowd = [(f"10.{number}.0.0/24", f"10.{number}.0.1") for number in range(4)]
@@ -111,6 +119,7 @@ def test_who_asks_for_the_first_time_comes_before_a_crowd_that_keeps_asking_and_
     assert len(calls.order) == 5
 
 
+@pytest.mark.usefixtures("each_call_counts")
 def test_addresses_of_one_network_count_together_and_apart_within_it():
     calls = Calls()
 
@@ -130,12 +139,12 @@ def test_addresses_of_one_network_count_together_and_apart_within_it():
     assert calls.order == ["begun", "c", "new", "a"]
 
 
-@pytest.mark.parametrize(("newest_first", "order"), [(False, ["often", "once"]), (True, ["once", "often"])])
-def test_what_was_asked_is_forgotten_by_halves(monkeypatch, newest_first, order):
+@pytest.mark.usefixtures("each_call_counts")
+def test_what_was_asked_is_forgotten_by_halves(monkeypatch):
     calls = Calls()
 
     async def story():
-        lane = Lane("test", threads=1, waiting=10, newest_first=newest_first)
+        lane = Lane("test", threads=1, waiting=10)
         await served_before(lane, [("once",), *[("often",)] * 6])
         monkeypatch.setattr(lanes, "FORGET_HALF_S", 0.0)
         await served_before(lane, [("x",)] * 3)
@@ -150,25 +159,76 @@ def test_what_was_asked_is_forgotten_by_halves(monkeypatch, newest_first, order)
 
     asyncio.run(story())
 
-    assert calls.order == ["begun", *order]  # equal by now
+    assert calls.order == ["begun", "often", "once"]  # equal by now
 
 
-def test_of_equal_strangers_the_one_that_came_last_is_next():
+async def first_of(lane, calls, senders):
+    """Lets all of them wait for one thread, and the thread then go on."""
+    running = [asyncio.create_task(lane.run(("x",), calls.named("begun")))]
+    await until(lambda: calls.order)
+    for sender in senders:
+        running.append(asyncio.create_task(lane.run(sender, calls.named(sender[-1]))))
+        await asyncio.sleep(0)
+    calls.go_on.set()
+    await asyncio.gather(*running)
+
+
+@pytest.mark.parametrize(
+    ("calls_before", "order"),
+    [
+        (0, ["guess 1", "honest", "guess 2", "guess 3"]),
+        (4, ["guess 1", "honest", "guess 2", "guess 3"]),  # the fifth call is one of a few
+        (5, ["guess 1", "guess 2", "guess 3", "honest"]),
+    ],
+)
+def test_newcomers_pass_nobody_who_asked_a_few_times_before(calls_before, order):
     calls = Calls()
 
     async def story():
-        lane = Lane("test", threads=1, waiting=10, newest_first=True)
-        running = [asyncio.create_task(lane.run(("first",), calls.named("first")))]
-        await until(lambda: calls.order)
-        for sender in ("b", "a", "c", "b"):
-            running.append(asyncio.create_task(lane.run((sender,), calls.named(sender))))
-            await asyncio.sleep(0)
-        calls.go_on.set()
-        await asyncio.gather(*running)
+        lane = Lane("test", threads=1, waiting=10)
+        await served_before(lane, [("192.0.2.0/24", "honest")] * calls_before)
+        guesses = [(f"10.{number}.0.0/24", f"guess {number}") for number in (1, 2, 3)]
+        await first_of(lane, calls, [guesses[0], ("192.0.2.0/24", "honest"), *guesses[1:]])
 
     asyncio.run(story())
 
-    assert calls.order == ["first", "c", "a", "b", "b"]
+    assert calls.order == ["begun", *order]
+
+
+def test_who_asks_again_among_twelve_that_never_stop_is_served_after_each_of_them_once():
+    calls = Calls()
+
+    async def guess_for_ever(lane, number):
+        for turn in range(20):
+            await lane.run((f"10.{number}.{turn}.0/24", "address"), calls.named("guess"))
+
+    async def story():
+        lane = Lane("test", threads=1, waiting=64)
+        await lane.run(("192.0.2.0/24", "honest"), lambda: "mistyped")
+        guessers = [asyncio.create_task(guess_for_ever(lane, number)) for number in range(12)]
+        await until(lambda: calls.order)
+        honest = asyncio.create_task(lane.run(("192.0.2.0/24", "honest"), calls.named("honest")))
+        await asyncio.sleep(0)
+        calls.go_on.set()
+        await asyncio.gather(honest, *guessers)
+
+    asyncio.run(story())
+
+    assert calls.order.index("honest") == 12
+
+
+def test_people_count_each_for_themselves():
+    calls = Calls()
+    ada, ben, token = (("name", "ada"),), (("name", "ben"),), (("token", "t"),)
+
+    async def story():
+        lane = Lane("test", threads=1, waiting=10)
+        await served_before(lane, [ada] * 20)
+        await first_of(lane, calls, [ada, token, ben])
+
+    asyncio.run(story())
+
+    assert calls.order == ["begun", ("token", "t"), ("name", "ben"), ("name", "ada")]
 
 
 def test_who_comes_when_as_many_wait_as_may_is_told():
@@ -190,6 +250,7 @@ def test_who_comes_when_as_many_wait_as_may_is_told():
     assert calls.order == ["first", "second"]
 
 
+@pytest.mark.usefixtures("each_call_counts")
 def test_where_all_places_are_taken_who_asked_most_gives_way_to_who_asked_less():
     calls = Calls()
 
@@ -254,15 +315,16 @@ def test_who_waited_long_for_a_thread_is_told_and_what_has_begun_goes_on(monkeyp
     assert calls.order == ["begun"]
 
 
+@pytest.mark.usefixtures("each_call_counts")
 def test_a_crowd_is_not_forgotten_while_it_waits(monkeypatch):
     monkeypatch.setattr(lanes, "FORGET_HALF_S", 0.0)
     calls = Calls()
 
     async def story():
-        lane = Lane("test", threads=1, waiting=10, newest_first=True)
+        lane = Lane("test", threads=1, waiting=10)
         running = [asyncio.create_task(lane.run(("a",), calls.named("begun")))]
         await until(lambda: calls.order)
-        for sender in ("crowd", "honest"):
+        for sender in ("crowd", "crowd", "honest"):
             running.append(asyncio.create_task(lane.run((sender,), calls.named(sender))))
             await asyncio.sleep(0)
         calls.go_on.set()
@@ -270,4 +332,4 @@ def test_a_crowd_is_not_forgotten_while_it_waits(monkeypatch):
 
     asyncio.run(story())
 
-    assert calls.order == ["begun", "honest", "crowd"]
+    assert calls.order == ["begun", "honest", "crowd", "crowd"]
