@@ -3,10 +3,10 @@
 from zoneinfo import ZoneInfo
 
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
-from django.contrib.sessions.backends.db import SessionStore
 from django.utils.crypto import constant_time_compare
 
 from fleetwatch.accounts.models import Organisation, Team, User
+from fleetwatch.accounts.sessions import SessionStore
 
 
 def organisation() -> Organisation:

@@ -86,6 +86,10 @@ class Request:
         return str(self.scope["state"]["address"])
 
     @property
+    def is_password(self) -> bool:
+        return self.scope["method"] == "POST" and self.path in PASSWORD_PATHS
+
+    @property
     def has_body(self) -> bool:
         return self.headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.headers
 
@@ -149,23 +153,29 @@ class Front:
             await _send(request, answer)
 
     async def _answer(self, request: Request) -> Answer:
+        refused.check_charset(request.header(b"content-type") or "")
+        self._check_servers(request)
         if request.path == HEALTH:
             return await self._django(request, self._health, request.stranger)
-        if self.database.is_away and not request.path.startswith("/static/"):
-            raise refused.DatabaseAwayError
         if request.scope["method"] == "POST" and request.path == ingest.PATH:
             return await self._batch(request)
         if request.scope["method"] == "POST" and request.path == ENROLL:
             return await self._enrolment(request)
         return await self._page(request)
 
+    def _check_servers(self, request: Request) -> None:
+        """Raises DatabaseAwayError or CacheAwayError where the answer needs the one that is away."""
+        needs_database = request.path != HEALTH and not request.path.startswith("/static/")
+        if needs_database and self.database.is_away:
+            raise refused.DatabaseAwayError
+        if request.is_password and self.cache.is_away:
+            raise refused.CacheAwayError
+
     async def _page(self, request: Request) -> Answer:
         """What people and scripts ask."""
         known = self._known.sender(request.headers)
         sender = known or request.stranger
-        if request.scope["method"] == "POST" and request.path in PASSWORD_PATHS:
-            if self.cache.is_away:
-                raise refused.CacheAwayError
+        if request.is_password:
             return await self._django(request, self._passwords if known else self._guesses, sender)
         user_id = await self._user_id(request) if request.is_large else None
         answer = await self._django(request, self._pages if known else self._strangers, sender, user_id=user_id)
@@ -182,6 +192,7 @@ class Front:
         limit = MAX_STRANGERS_BYTES if user_id is None else MAX_FORM_BYTES
         with self._room.place(user_id) as grow:
             environ = wsgi.environ_of(request.scope, await _body(request, limit=limit, grow=grow))
+            self._check_servers(request)  # the body may have taken its time
             return await lane.run(sender, partial(wsgi.answer, self._door.django, environ))
 
     async def _enrolment(self, request: Request) -> Answer:
@@ -203,6 +214,7 @@ class Front:
             if self._groups.waiting >= MAX_WAITING_BATCHES:
                 raise BusyError
             environ = wsgi.environ_of(request.scope, await _body(request, limit=requests.MAX_BATCH_BYTES))
+            self._check_servers(request)
             with self._alone(node_id):
                 return await self._store(request, environ, node_id)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from django.db import DatabaseError, InterfaceError
 from django.http import HttpResponse, JsonResponse
+from django.utils.http import parse_header_parameters
 
 from fleetwatch.dashboard.errors import not_now
 from fleetwatch.front.bodies import NoRoomError, SlowBodyError
@@ -16,6 +17,7 @@ from fleetwatch.lib.trouble import DISK_FULL, UNKNOWN
 from fleetwatch.operations import disk
 
 READY = "/readyz"
+UTF_8 = frozenset({"utf-8", "utf8"})
 # What Django's middlewares say on each page of theirs.
 SAFE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -41,6 +43,20 @@ class DiskFullError(Exception):
     """The database's disk has no room for batches."""
 
 
+class CharsetError(Exception):
+    """What is sent is of another charset than UTF-8."""
+
+
+def check_charset(content_type: str) -> None:
+    """Raises CharsetError: Django takes any codec that Python knows for an encoding of text, and fails at it."""
+    try:
+        _, parameters = parse_header_parameters(content_type)
+    except (LookupError, ValueError) as error:
+        raise CharsetError from error
+    if parameters.get("charset", "utf-8").lower() not in UTF_8:
+        raise CharsetError
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """What is answered, and when it may go better."""
@@ -60,16 +76,22 @@ REFUSALS: dict[type[Exception], Refusal] = {
     CacheAwayError: Refusal(503, CACHE_AWAY, 10),
     DiskFullError: Refusal(503, DISK_FULL, 60),
 }
-REFUSED: tuple[type[Exception], ...] = (*REFUSALS, UnknownTokenError, TooLargeError, DatabaseError, InterfaceError)
+REFUSED: tuple[type[Exception], ...] = (*REFUSALS, CharsetError, UnknownTokenError, TooLargeError, DatabaseError, InterfaceError)
 
 
 def response(error: Exception, *, path: str) -> HttpResponse:
     """The answer to a request that was not let through."""
-    refusal = REFUSALS.get(type(error))
-    answer = refusals.refusal(error) if refusal is None else _refused(refusal, path)
+    answer = _answer(error, path)
     for name, value in SAFE_HEADERS.items():
         answer[name] = value
     return answer
+
+
+def _answer(error: Exception, path: str) -> HttpResponse:
+    if isinstance(error, CharsetError):
+        return JsonResponse({"error": "send UTF-8: no other charset is read", "field": None}, status=415)
+    refusal = REFUSALS.get(type(error))
+    return refusals.refusal(error) if refusal is None else _refused(refusal, path)
 
 
 def _refused(refusal: Refusal, path: str) -> HttpResponse:

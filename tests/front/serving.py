@@ -25,10 +25,10 @@ DEADLINE_S = 10
 class Server:
     """What serves, on a port of its own."""
 
-    def __init__(self, *, per_address=1000, in_all=2000, proxies=0):
+    def __init__(self, *, per_address=1000, in_all=2000, proxies=0, ask_database=None):
         self.register = Connections(per_address=per_address, in_all=in_all)
         self.probe = Probe(conninfo())
-        self.front = Front(Door(WSGIHandler()), pool=8, ask_database=self.probe.ask)
+        self.front = Front(Door(WSGIHandler()), pool=8, ask_database=ask_database or self.probe.ask)
         config = uvicorn.Config(
             application_of(self.front, self.register),
             host="127.0.0.1",

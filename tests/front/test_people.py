@@ -2,6 +2,7 @@
 
 import re
 import socket
+import threading
 from contextlib import ExitStack, contextmanager
 
 import psycopg
@@ -17,6 +18,7 @@ from fleetwatch.accounts.models import User
 from fleetwatch.accounts.services import create_api_token
 from fleetwatch.front import senders
 from fleetwatch.front.database import conninfo
+from fleetwatch.ingest.tokens import create_agent_token
 from fleetwatch.lib import cache as cache_module
 from tests.front.serving import Answer, Server, head, many
 
@@ -226,3 +228,46 @@ def test_without_redis_log_ins_are_told_so_and_all_else_goes_on(settings, tmp_pa
     assert {answer.status for answer in at_once + later} == {503}
     assert {answer.headers["retry-after"] for answer in at_once + later} == {"10"}
     assert all(b"Redis does not answer" in answer.body for answer in at_once + later)
+
+
+@pytest.mark.parametrize("path", ["/theme", "/api/v1/batches"])
+def test_what_was_on_its_way_when_the_database_left_is_told_so(path):
+    bearer = create_agent_token("n1", timezone.now())
+    is_gone = threading.Event()
+
+    def ask():
+        if is_gone.is_set():
+            raise ConnectionError
+
+    with Server(ask_database=ask) as server, server.connect() as peer:
+        peer.sendall(head("POST", path, content_length="10", expect="100-continue", authorization=f"Bearer {bearer}"))
+        assert peer.recv(100).startswith(b"HTTP/1.1 100")
+        is_gone.set()
+        server.wait_until(lambda: server.front.database.is_away)
+        peer.sendall(b"a" * 10)
+
+        assert Answer.of(peer).status == 503
+
+
+@pytest.mark.parametrize("charset", ["utf-7", "zlib_codec", "idna", "nonsense"])
+@pytest.mark.parametrize("path", [LOGIN, "/api/v1/nodes", "/healthz"])
+def test_what_is_not_utf_8_is_told_so(server, path, charset):
+    with server.connect() as peer:
+        peer.sendall(head("POST", path, content_length="3", content_type=f"application/x-www-form-urlencoded; charset={charset}") + b"a=b")
+        refused = Answer.of(peer)
+
+    assert refused.status == 415
+    assert "UTF-8" in refused.json()["error"]
+
+
+def test_a_charset_that_can_t_be_read_is_told_so_and_utf_8_is_read(server):
+    assert server.get(LOGIN, content_type="text/plain; charset*=nonsense''x").status == 415
+    assert server.get(LOGIN, content_type='text/plain; charset="UTF-8"').status == 200
+
+
+@pytest.mark.parametrize("key", ['"aaaaaaaaaaaaaaaa\\000b"', "abcdefghijklmnopqrstuvwxyz01234_", "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"])
+def test_a_key_that_no_session_can_have_is_none(server, key, capfd):
+    answer = server.get("/", cookie=f"sessionid={key}")
+
+    assert (answer.status, answer.headers["location"]) == (302, "/accounts/login/?next=/")
+    assert "Traceback" not in capfd.readouterr().err
