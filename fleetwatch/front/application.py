@@ -54,7 +54,7 @@ FEWEST_PAGE_THREADS = 3
 PASSWORD_PATHS = frozenset({"/accounts/login/", "/accounts/reauthenticate/", "/accounts/password/change/"})
 # Who is nobody may send a form to log in, and no more; who is somebody is asked of the database where more is to come.
 MAX_STRANGERS_BYTES = 65_536
-IS_STRANGERS = ", which is for who is logged in to send"
+MORE_IS_FOR_USERS = ", which is for who is logged in to send"
 MAX_FORM_BYTES = requests.MAX_BATCH_BYTES + 65_536
 # Of people's and scripts' larger bodies, together and of one user.
 MAX_HELD_BYTES, MAX_HELD_OF_USER = 64 * 1024 * 1024, 16 * 1024 * 1024
@@ -189,9 +189,11 @@ class Front:
         return await self._tokens.run(request.stranger, partial(_asked, _user_id_of, request))
 
     async def _django(self, request: Request, lane: Lane, sender: Sender, *, user_id: int | None = None) -> Answer:
-        limit = MAX_STRANGERS_BYTES if user_id is None else MAX_FORM_BYTES
+        is_strangers = user_id is None
+        limit = MAX_STRANGERS_BYTES if is_strangers else MAX_FORM_BYTES
+        why = MORE_IS_FOR_USERS if is_strangers else ""
         with self._room.place(user_id) as grow:
-            environ = wsgi.environ_of(request.scope, await _body(request, limit=limit, grow=grow))
+            environ = wsgi.environ_of(request.scope, await _body(request, limit=limit, why=why, grow=grow))
             self._check_servers(request)  # the body may have taken its time
             return await lane.run(sender, partial(wsgi.answer, self._door.django, environ))
 
@@ -296,13 +298,13 @@ def _ask_cache() -> None:
     cache.get("is-anybody-there")
 
 
-async def _body(request: Request, *, limit: int, grow: Callable[[int], None] = lambda _: None) -> bytes:
+async def _body(request: Request, *, limit: int, why: str = "", grow: Callable[[int], None] = lambda _: None) -> bytes:
     """The whole body. Raises TooLargeError, unread where the length is declared, SlowBodyError, GoneError."""
     if not request.has_body:
         return b""
     declared = request.headers.get(b"content-length", b"0")
     if declared.isdigit() and int(declared) > limit:
-        raise TooLargeError(f"the body is larger than {limit} bytes" + (IS_STRANGERS if limit == MAX_STRANGERS_BYTES else ""))
+        raise TooLargeError(f"the body is larger than {limit} bytes{why}")
     return await bodies.read(request.receive, request.connection, limit=limit, grow=grow)
 
 

@@ -38,6 +38,10 @@ class TooManyHeadersError(Exception):
     """A request has more headers than any honest one."""
 
 
+class HostError(Exception):
+    """A request of HTTP/1.1 names no host, or several (RFC 9112, 3.2)."""
+
+
 class Reading(FlowControl):
     """Reads nothing while `is_whole`: what a peer sends beyond its request stays with the kernel until the answer."""
 
@@ -120,6 +124,9 @@ class PatientProtocol(HttpToolsProtocol):
             self._refuse(HTTPStatus.BAD_REQUEST, NO_REQUEST)
 
     def on_headers_complete(self) -> None:
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if len(hosts) != 1 and self.parser.get_http_version() == "1.1":
+            raise HostError
         self._head_bytes = 0
         self._is_head_whole = True
         self._wait_for(None)

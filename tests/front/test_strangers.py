@@ -182,6 +182,21 @@ def test_a_request_has_at_most_100_headers(server, count, status):
 CHUNKED = head("GET", "/healthz", transfer_encoding="chunked") + b"0\r\n"
 
 
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        (b"GET /healthz HTTP/1.1\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: 127.0.0.1\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.0\r\n\r\n", 200),
+    ],
+)
+def test_a_request_of_http_1_1_names_one_host(server, given, status):
+    with server.connect() as peer:
+        peer.sendall(given)
+
+        assert Answer.of(peer).status == status
+
+
 def test_trailers_count_as_headers(server):
     with server.connect() as peer:
         peer.sendall(CHUNKED + b"a:b\r\n" * 12_000 + b"\r\n")
