@@ -42,8 +42,8 @@ ENROLL = "/api/v1/enroll"
 HEALTH = "/healthz"
 # Of one transaction: it holds its nodes' rows for some milliseconds.
 MAX_GROUP = 64
-# Batches that wait for their group; who comes then is told to come again. Two groups' worth: some hundred milliseconds.
-MAX_WAITING_BATCHES = 100
+# Batches that wait for their group; who comes then is told to come again. Two groups and a half: under a hundred milliseconds.
+MAX_WAITING_BATCHES = 160
 # Threads, and with them connections to the database. Agents have five (the groups' one, the long way, the look at a
 # token); people who are known have what the pool holds beyond all others. A password at a time of strangers and one of known
 # browsers: a hash takes a core for some tenths of a second.
