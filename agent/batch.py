@@ -102,7 +102,8 @@ def clipped(text: str, limit: int) -> str:
 
 def _fitting(workload: Workload) -> Workload:
     """With no more of each than the wire takes; where a holder had to go, nothing may be concluded from who is left."""
-    jobs = [job for job in workload.jobs if _is_name(job.key, 400)]
+    # by a ~ the hub tells jobs of one key apart (wire.py)
+    jobs = [job for job in workload.jobs if _is_name(job.key, 400) and "~" not in job.key]
     kept = Workload(jobs[: wire.MAX_LIST], workload.allocations[: wire.MAX_LIST], workload.processes, workload.sources)
     if len(kept.jobs) == len(workload.jobs) and len(kept.allocations) == len(workload.allocations):
         return kept

@@ -139,7 +139,7 @@ def test_whatever_anybody_said_the_hub_takes_the_batch_and_the_windows_in_it(wor
     assert built.windows["util_mean"][0] == 0.5
 
 
-@pytest.mark.parametrize("key", ["a\x00b", "j" * 401])
+@pytest.mark.parametrize("key", ["a\x00b", "j" * 401, "slurm/della/1~2"])
 def test_of_holders_that_can_not_be_named_nothing_may_be_concluded(key):
     workload = Workload(jobs=[Job(key)], allocations=[held(key)], sources=[SourceStatus("slurm", ok=True)])
 
