@@ -25,7 +25,7 @@ def main() -> None:
         workers=given.workers,
         http="fleetwatch.front.running:Protocol",
         ws="none",
-        loop="asyncio",
+        loop="uvloop",
         interface="asgi3",
         lifespan="on",
         log_config=None,

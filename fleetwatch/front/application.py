@@ -329,6 +329,9 @@ async def _send(request: Request, answer: Answer, *, is_last: bool = False) -> N
         headers = [*headers, (b"connection", b"close")]
     await request.send({"type": "http.response.start", "status": answer.status, "headers": headers})
     is_empty = request.scope["method"] == "HEAD" or answer.status in (204, 304)
+    if isinstance(answer.body, bytes) and len(answer.body) <= PIECE_BYTES and not is_last:
+        await request.send({"type": "http.response.body", "body": b"" if is_empty else answer.body, "more_body": False})
+        return
     try:
         for piece in () if is_empty else _pieces(answer.body):
             await request.send({"type": "http.response.body", "body": piece, "more_body": True})

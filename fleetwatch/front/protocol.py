@@ -62,12 +62,12 @@ class PatientProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.flow = Reading(transport)
-        peer = holder_of(self.client[0]) if self.client and not self.proxies else None
+        self._peer = holder_of(self.client[0]) if self.client else ""
         self._head_bytes = 0  # since the last byte of a body, or the last request's end
         self._header_count = 0  # of the request, trailers among them
         self._is_head_whole = False
         self._is_last = False
-        self._held = Connection(self._disconnect, transport.get_write_buffer_size, peer, self.loop.time())
+        self._held = Connection(self._disconnect, transport.get_write_buffer_size, None if self.proxies else self._peer, self.loop.time())
         if not self.register.add(self._held):
             self._disconnect()
 
@@ -130,7 +130,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._is_head_whole = True
         self._wait_for(None)
-        address = holder_of(client_address(self.client[0] if self.client else "", self._forwarded(), proxies=self.proxies))
+        address = self._peer if not self.proxies else holder_of(client_address(self._peer, self._forwarded(), proxies=self.proxies))
         if self.proxies and not self.register.is_from(self._held, address):
             self._disconnect()
             return
@@ -189,8 +189,6 @@ class PatientProtocol(HttpToolsProtocol):
         self._held.wait_for(what, self.loop.time())
 
     def _forwarded(self) -> list[str]:
-        if not self.proxies:
-            return []
         return [value.decode("latin-1") for name, value in self.headers if name == b"x-forwarded-for"]
 
 

@@ -5,6 +5,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, BinaryIO
 from urllib.parse import unquote_to_bytes
 
@@ -75,13 +76,20 @@ def environ_of(scope: Mapping[str, Any], body: bytes) -> Environ:
 def _headers_by_key(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, list[str]]:
     """The values of each header, by its name in an environment."""
     by_key: dict[str, list[str]] = defaultdict(list)
-    for name_bytes, value in headers:
-        name = name_bytes.decode("latin-1")
-        if "_" in name:
-            continue  # X_Forwarded_For would become what X-Forwarded-For becomes
-        key = NOT_PREFIXED.get(name) or "HTTP_" + name.upper().replace("-", "_")
-        by_key[key].append(value.decode("latin-1"))
+    for name, value in headers:
+        key = _key_of(name)
+        if key is not None:
+            by_key[key].append(value.decode("latin-1"))
     return by_key
+
+
+@lru_cache(maxsize=128)
+def _key_of(header: bytes) -> str | None:
+    """The header's name in an environment; None where there is none: X_Forwarded_For would become what X-Forwarded-For becomes."""
+    name = header.decode("latin-1")
+    if "_" in name:
+        return None
+    return NOT_PREFIXED.get(name) or "HTTP_" + name.upper().replace("-", "_")
 
 
 def answer(application: Application, environ: Environ) -> Answer:

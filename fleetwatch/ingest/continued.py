@@ -23,7 +23,6 @@ from fleetwatch.inventory.steady import Continued, Lived, UnsteadyError
 from fleetwatch.jobs.report import Report
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.spans import Span, clip, difference
-from fleetwatch.lib.sql import limit_waits
 from fleetwatch.telemetry import retention
 from fleetwatch.telemetry import services as telemetry
 from fleetwatch.telemetry.services import Appended
@@ -143,8 +142,7 @@ def _stored_without(group: list[Arrived], node_ids: set[int]) -> set[int]:
 @transaction.atomic
 def _store(group: Sequence[Arrived]) -> set[int]:
     """The node ids of the batches after which no process is stored of their GPUs."""
-    limit_waits(lock_ms=LOCK_MS, statement_ms=STATEMENT_MS)
-    lived = inventory.extend([_continued(one) for one in group])
+    lived = inventory.extend([_continued(one) for one in group], lock_ms=LOCK_MS, statement_ms=STATEMENT_MS)
     touched = {one.node_id: _touched(one, lived[one.node_id]) for one in group}
     _require(telemetry.append_new([_appended(one) for one in group], touched), group)
     silent = {one.node_id for one in group if _stays_silent(one, lived[one.node_id])}

@@ -115,12 +115,16 @@ def settled(rows: QuerySet[GPU]) -> QuerySet[GPU]:
     return rows.exclude(node__windows_ms__isnull=False, facts_order=F("node__continued_order"))
 
 
-def extend(batches: Sequence[Continued]) -> dict[int, Lived]:
+def extend(batches: Sequence[Continued], *, lock_ms: int, statement_ms: int) -> dict[int, Lived]:
     """By node id: the nodes, locked until the transaction ends, and their GPUs live on.
+
+    `lock_ms`, `statement_ms`: so long this transaction waits for a row, and for each further statement (lib.sql.limit_waits,
+    without a round trip of its own).
 
     At most one batch of a node. Raises UnsteadyError; the caller then undoes the transaction.
     """
-    lived = {node_id: Lived(was_ms, is_ms, tuple(former)) for node_id, was_ms, is_ms, *former in run(EXTEND_STEADY, _columns(batches))}
+    parameters = _columns(batches) | {"lock_timeout": f"{lock_ms}ms", "statement_timeout": f"{statement_ms}ms"}
+    lived = {node_id: Lived(was_ms, is_ms, tuple(former)) for node_id, was_ms, is_ms, *former in run(EXTEND_STEADY, parameters)}
     if unsteady := {one.node_id for one in batches} - lived.keys():
         raise UnsteadyError(unsteady)
     return lived

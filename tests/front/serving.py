@@ -35,7 +35,7 @@ class Server:
             port=0,
             http=protocol_of(self.register, proxies=proxies),
             ws="none",
-            loop="asyncio",
+            loop="uvloop",
             lifespan="on",
             log_config=None,
             access_log=False,

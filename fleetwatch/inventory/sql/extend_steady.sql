@@ -1,10 +1,13 @@
 -- One row per given node whose newest facts have the given digest: its last_ms before and after, and the order of its newest batch before.
 -- In:  nodes, digests, boot_starts, sequences, firsts, windows, newest, received, agents (one batch per node, by position); gap (ms):
---      without windows for so long a stay has ended, and the next one begins the long way.
+--      without windows for so long a stay has ended, and the next one begins the long way; lock_timeout, statement_timeout: they
+--      hold until the transaction ends, the first already for the locks taken here.
 -- Again: a batch that is not newer than all before it finds no row. Nodes are locked in order of id until the transaction ends.
-WITH locked AS (
+WITH limits AS MATERIALIZED (
+    SELECT set_config('lock_timeout', %(lock_timeout)s::text, true), set_config('statement_timeout', %(statement_timeout)s::text, true)
+), locked AS (
     SELECT given.*
-    FROM unnest(
+    FROM limits, unnest(
         %(nodes)s::bigint[], %(digests)b::bytea[], %(boot_starts)s::bigint[], %(sequences)s::bigint[], %(firsts)s::bigint[],
         %(windows)s::bigint[], %(newest)s::bigint[], %(received)b::timestamptz[], %(agents)b::text[]
     ) AS given (node_id, digest, boot_start_ms, sequence, first_ms, windows_ms, newest_ms, received_at, agent)
