@@ -82,8 +82,10 @@ def _fleet(now: datetime) -> Iterable[GaugeMetricFamily]:
 
 def _spending(now: datetime) -> Iterable[GaugeMetricFamily]:
     found = costs.spending_now(now)
-    gpus = GaugeMetricFamily("fleetwatch_gpus", "GPUs that are not retired, allocated ones and idle ones among them.", labels=["which"])
-    for which, count in (("all", found.gpus), ("allocated", found.allocated_gpus), ("idle", found.idle_gpus)):
+    described = "GPUs that are not retired; judged for the newest minutes, and of these allocated and idle ones."
+    gpus = GaugeMetricFamily("fleetwatch_gpus", described, labels=["which"])
+    counts = {"all": found.gpus, "judged": found.judged_gpus, "allocated": found.allocated_gpus, "idle": found.idle_gpus}
+    for which, count in counts.items():
         gpus.add_metric([which], count)
     rate = GaugeMetricFamily("fleetwatch_spending_dollars_per_hour", "What the GPUs cost per hour at this moment.", labels=["which"])
     rate.add_metric(["all"], float(usd(found.usd_per_hour)))

@@ -130,6 +130,7 @@ class Page(Schema):
 class SpendingNow(Schema):
     usd_per_hour: float
     gpus: int
+    judged_gpus: int = Field(description="GPUs posted for the newest minutes: of the others nobody knows yet who holds them")
     allocated_gpus: int
     idle_gpus: int
     idle_usd_per_hour: float

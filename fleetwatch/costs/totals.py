@@ -226,12 +226,21 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class SpendingNow:
-    """What the fleet costs per hour at this moment, and the part of it that stands idle."""
+    """What the fleet costs per hour at this moment, and the part of it that stands idle.
+
+    `judged_gpus` have been posted for these minutes: of the others nobody knows yet who holds them.
+    """
 
     usd_per_hour: Decimal
     gpus: int
+    judged_gpus: int
     allocated_gpus: int
     idle_gpus: int
     idle_usd_per_hour: Decimal
     unpriced_gpus: int
     has_example_rates: bool
+
+    @property
+    def unjudged_gpus(self) -> int:
+        """How many GPUs are on the bill, but not in the newest minutes' figures yet."""
+        return self.gpus - self.judged_gpus

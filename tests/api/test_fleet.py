@@ -85,6 +85,7 @@ def test_the_summary_says_what_the_fleet_costs_now(api):
     now = api.get("/api/v1/fleet/summary").json()["now"]
 
     assert (now["usd_per_hour"], now["gpus"], now["allocated_gpus"], now["idle_gpus"], now["idle_usd_per_hour"]) == (2.5, 1, 1, 1, 2.5)
+    assert now["judged_gpus"] == 1
 
 
 def test_waste_by_team_is_sorted_by_dollars_and_sums_to_its_total(api):

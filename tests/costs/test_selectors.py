@@ -384,6 +384,26 @@ def test_runs_of_long_ago_are_not_now():
     assert (spending_now(HOUR).allocated_gpus, spending_now(HOUR).idle_gpus) == (0, 0)
 
 
+def test_a_gpu_without_a_posted_run_of_the_last_minutes_is_not_judged_yet():
+    now_ms = to_ms(HOUR)
+    posted, _ = a_gpu(), a_gpu()
+    a_run(posted, condition="free", state_ms={"free": 60_000}, start_ms=now_ms - 90_000, end_ms=now_ms - 30_000)
+
+    now = spending_now(HOUR)
+
+    assert (now.gpus, now.judged_gpus, now.unjudged_gpus) == (2, 1, 1)
+
+
+def test_a_gpu_in_slices_is_judged_once():
+    now_ms = to_ms(HOUR)
+    board = a_gpu()
+    for _ in range(2):
+        part = a_gpu(node=board.node.name, parent=board)
+        a_run(part, condition="free", state_ms={"free": 60_000}, start_ms=now_ms - 90_000, end_ms=now_ms - 30_000)
+
+    assert (spending_now(HOUR).gpus, spending_now(HOUR).judged_gpus) == (1, 1)
+
+
 @pytest.mark.parametrize(("ended_ms", "gpus"), [(599_999, 1), (600_000, 0)])
 def test_a_gpu_whose_node_is_off_the_bill_costs_nothing_now(ended_ms, gpus):
     a_gpu()

@@ -85,6 +85,22 @@ def test_the_overview_says_that_history_is_still_being_posted(small):
     assert "still being posted" not in text_of(small.get("/"))
 
 
+def test_before_the_first_posting_nobody_says_that_nothing_is_allocated_or_idle(admin):
+    node = factories.node()
+    first, _ = factories.gpu(node), factories.gpu(node, index=1)
+
+    page = text_of(admin.get("/"))
+    assert "<b>The newest minutes are not judged yet.</b>" in page
+    assert "2 GPUs, not judged yet" in page
+    assert ("0 allocated" in page, "of 2 allocated" in page, "No GPU is idle" in page) == (False, False, False)
+
+    factories.run(first, hours_ago=0.1, hours=0.1, states={"free": HOUR_MS // 10}).save()
+    page = text_of(admin.get("/"))
+    assert "<b>No judged GPU is idle right now.</b>" in page
+    assert "0 of 1 allocated, 1 not judged yet" in page
+    assert "2 GPUs, 0 allocated, 1 not judged yet" in page
+
+
 def test_the_longest_idle_is_as_old_as_its_first_part(admin):
     gpu = factories.gpu(factories.node(), hours=4)
     factories.rate("2.00")

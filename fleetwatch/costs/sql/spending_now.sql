@@ -46,6 +46,11 @@ holding AS (
     WHERE recent_run.is_newest
       AND recent_run.job_id IS NOT NULL
 ),
+judged_gpu AS (
+    SELECT DISTINCT COALESCE(gpu.parent_id, gpu.id) AS gpu_id
+    FROM recent_run
+    JOIN inventory_gpu AS gpu ON gpu.id = recent_run.gpu_id
+),
 held_gpu AS (
     SELECT
         gpu_id,
@@ -57,10 +62,12 @@ held_gpu AS (
 SELECT
     COALESCE(sum(capacity.usd_per_gpu_hour), 0) AS usd_per_hour,
     count(*) AS gpus,
+    count(judged_gpu.gpu_id) AS judged_gpus,
     count(*) FILTER (WHERE held_gpu.gpu_id IS NOT NULL) AS allocated_gpus,
     count(*) FILTER (WHERE held_gpu.is_idle) AS idle_gpus,
     COALESCE(sum(capacity.usd_per_gpu_hour * held_gpu.idle_weight), 0) AS idle_usd_per_hour,
     count(*) FILTER (WHERE capacity.usd_per_gpu_hour IS NULL) AS unpriced_gpus,
     COALESCE(bool_or(capacity.is_example), FALSE) AS has_example_rates
 FROM capacity
+LEFT JOIN judged_gpu USING (gpu_id)
 LEFT JOIN held_gpu USING (gpu_id)
