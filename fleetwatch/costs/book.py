@@ -8,12 +8,18 @@ from decimal import Decimal
 from django.db.models import Max, Min, Q, QuerySet
 
 from fleetwatch.costs.models import GPURate, NodePlace, Rate
+from fleetwatch.inventory.models import GPUModel
 
 
 def rates() -> QuerySet[Rate]:
     """GPU models' first, by name; then nodes', pools' and single GPUs', each with the oldest first."""
     ordered = ("gpu_model__name", "node_class", "region", "node__name", "pool", "gpu__uuid", "valid_from", "pk")
     return Rate.objects.select_related("gpu_model", "node", "gpu").order_by(*ordered)
+
+
+def priced_models() -> QuerySet[GPUModel]:
+    """GPU models of the fleet, and boards whose virtual GPUs it has."""
+    return GPUModel.objects.filter(Q(gpus__isnull=False) | Q(slices__gpus__isnull=False)).distinct().order_by("name")
 
 
 def pools() -> list[str]:

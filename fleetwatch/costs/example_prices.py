@@ -58,7 +58,6 @@ def example_price(model_name: str) -> ExamplePrice | None:
 
 
 def _share(board: ExamplePrice, part: Slice) -> ExamplePrice:
-    share = Decimal(min(part.memory_gb, part.board_memory_gb)) / part.board_memory_gb
-    usd = (board.usd_per_gpu_hour * share).quantize(Decimal("0.000001"))
+    usd = (board.usd_per_gpu_hour * part.share).quantize(Decimal("0.000001"))
     source = f"{board.source}; {part.memory_gb} of {part.board_memory_gb} GB of it"
     return replace(board, usd_per_gpu_hour=usd, source=source)

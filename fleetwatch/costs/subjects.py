@@ -74,7 +74,7 @@ class Subject:
     @property
     def doubt(self) -> str:
         """What makes its rate look like a slip of the pen, as a sentence; "" = nothing. It may be right: GPUs may come later."""
-        if self.gpu_model is not None and not self.gpu_model.gpus.exists():
+        if self.gpu_model is not None and not (self.gpu_model.gpus.exists() or self.gpu_model.slices.exists()):
             return f"No GPU of the model {self.gpu_model.name} is known."
         if self.pool and not NodePlace.objects.filter(pool=self.pool).exists():
             return f"No node of the pool {self.pool} is known."

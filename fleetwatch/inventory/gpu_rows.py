@@ -1,11 +1,12 @@
 """A node's own rows of the GPUs that a batch names, and what the batch says of them: few statements, however many GPUs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agent.wire import Batch
-from fleetwatch.inventory.gpu_models import facts_for
+from fleetwatch.inventory.gpu_models import ModelFacts, facts_for
 from fleetwatch.inventory.models import GPU, GPUModel, Node
+from fleetwatch.inventory.vgpu import slice_of
 
 # What a batch says of a GPU: field -> key on the wire. A null there is "not read" and erases nothing.
 FACTS = {
@@ -107,11 +108,22 @@ def _news(gpu: GPU, item: dict[str, Any], *, is_newer: bool) -> dict[str, Any]:
 def _take_models(gpus: Iterable[GPU]) -> int:
     """Gives the GPUs the products that their drivers' names stand for, made where they are new; how many were."""
     facts = {gpu.model_name: facts_for(gpu.model_name) for gpu in gpus}
-    new = {each.name: GPUModel(name=each.name, idle_w=each.idle_w, limit_w=each.limit_w) for each in facts.values()}
-    names = list(new)
-    known = set(GPUModel.objects.filter(name__in=names).values_list("name", flat=True))
-    GPUModel.objects.bulk_create([model for name, model in sorted(new.items()) if name not in known], ignore_conflicts=True)
-    models = {model.name: model for model in GPUModel.objects.filter(name__in=names)}
+    models, made = _models(list(facts.values()))
     for gpu in gpus:
         gpu.model = models[facts[gpu.model_name].name]
-    return len(new.keys() - known)
+    return made
+
+
+def _models(facts: Sequence[ModelFacts]) -> tuple[dict[str, GPUModel], int]:
+    """The products by name, and how many are new; a virtual GPU's board is one too, so that it can be given a rate."""
+    names = {each.name for each in facts}
+    known = set(GPUModel.objects.filter(name__in=names).values_list("name", flat=True))
+    new = {each.name: each for each in facts if each.name not in known}
+    parts = {name: part for name in new if (part := slice_of(name)) is not None and part.board}
+    boards = _models([facts_for(part.board) for part in parts.values()])[0] if parts else {}
+    rows = [GPUModel(name=name, idle_w=each.idle_w, limit_w=each.limit_w) for name, each in sorted(new.items())]
+    for row in rows:
+        if part := parts.get(row.name):
+            row.board, row.board_share = boards[facts_for(part.board).name], part.share
+    GPUModel.objects.bulk_create(rows, ignore_conflicts=True)
+    return {model.name: model for model in GPUModel.objects.filter(name__in=names)}, len(new)

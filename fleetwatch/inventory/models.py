@@ -12,6 +12,17 @@ class GPUModel(models.Model):
     name = models.CharField(max_length=100, unique=True)
     idle_w = models.FloatField(null=True, help_text="bare idle board power, lower end")
     limit_w = models.FloatField(null=True, help_text="default power limit")
+    board = models.ForeignKey("self", on_delete=models.PROTECT, null=True, related_name="slices", help_text="a virtual GPU is a part of it")
+    board_share = models.DecimalField(max_digits=11, decimal_places=10, null=True, help_text="the part, by memory")
+    board_from = models.DateTimeField(null=True, help_text="rates of the board reach it from then on; None = ever")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(board=None, board_share=None, board_from=None) | Q(board__isnull=False, board_share__gt=0, board_share__lte=1),
+                name="a_part_of_a_board_has_its_share",
+            )
+        ]
 
 
 class Node(models.Model):

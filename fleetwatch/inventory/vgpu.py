@@ -5,6 +5,7 @@ Board codes and their memory: NVIDIA Virtual GPU Software user guide, "Virtual G
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 
 # code -> (the board, as its own driver would name it; its memory in GB)
 BOARDS: dict[str, tuple[str, int]] = {
@@ -32,7 +33,7 @@ BOARDS: dict[str, tuple[str, int]] = {
     "V100DX": ("V100-SXM2-32GB", 32),
 }
 # "A100-1-5C" is a slice by MIG: the memory says its share all the same
-_NAME = re.compile(r"^(?:(?:NVIDIA|Tesla|GRID)\s+)*(?P<board>[A-Za-z0-9]+)(?:-\d)?-(?P<memory>\d{1,3})[ABCQ]$")
+_NAME = re.compile(r"^(?:(?:NVIDIA|Tesla|GRID)\s+)*(?P<board>[A-Za-z0-9]+)(?:-\d)?-(?P<memory>[1-9]\d{0,2})[ABCQ]$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,11 @@ class Slice:
     board: str
     memory_gb: int
     board_memory_gb: int
+
+    @property
+    def share(self) -> Decimal:
+        """Of its board's memory, at most 1; of a board that is not known there is none."""
+        return Decimal(min(self.memory_gb, self.board_memory_gb)) / self.board_memory_gb
 
 
 def slice_of(name: str) -> Slice | None:

@@ -1,4 +1,5 @@
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 
@@ -29,6 +30,22 @@ def test_a_product_is_made_on_sight():
     assert list(GPUModel.objects.order_by("name").values_list("name", "idle_w", "limit_w")) == [
         ("H100 SXM", 70.0, 700.0),
         ("Imaginary 1", None, None),
+    ]
+
+
+def test_a_virtual_gpus_board_is_a_product_too_and_made_once():
+    parts = [gpu("GPU-1", model="GRID A100-10C"), gpu("GPU-2", model="H100XM-80C"), gpu("GPU-3", model="GRID A100-0C")]
+    for sequence in (1, 2):
+        register(sequence=sequence, gpus=parts)
+    register(node="n2", gpus=[gpu("GPU-4", model="GRID A100-20C")])
+
+    assert list(GPUModel.objects.order_by("name").values_list("name", "board__name", "board_share")) == [
+        ("A100-PCIE-40GB", None, None),
+        ("GRID A100-0C", None, None),
+        ("GRID A100-10C", "A100-PCIE-40GB", Decimal("0.25")),
+        ("GRID A100-20C", "A100-PCIE-40GB", Decimal("0.5")),
+        ("H100 SXM", None, None),
+        ("H100XM-80C", "H100 SXM", 1),
     ]
 
 

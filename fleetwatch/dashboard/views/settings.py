@@ -109,6 +109,7 @@ def _page(
         "rates": [(Subject.of_rate(rate).name, rate) for rate in book.rates()[:MAX_RATES]],
         "rates_left_off": max(0, Rate.objects.count() - MAX_RATES),
         "gpu_models": GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name"),
+        "priced_models": book.priced_models(),
         "pools": book.pools()[:MAX_CHOICES],
         "nodes": Node.objects.order_by("name")[:MAX_CHOICES],
         "commitments": commitments(),

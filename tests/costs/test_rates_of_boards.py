@@ -1,0 +1,123 @@
+"""A virtual GPU costs its share of what its board does, unless a rate is set for it itself."""
+
+import importlib
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from django.apps import apps
+
+from fleetwatch.costs.book import priced_models
+from fleetwatch.costs.models import ExchangeRate, GPURate
+from fleetwatch.costs.services import BEGINNING, ensure_example_rates, set_rate, withdraw_rate
+from fleetwatch.costs.subjects import Subject, find
+from fleetwatch.inventory.models import GPU, GPUModel
+from fleetwatch.ledger.models import ClosedMonth
+from tests.costs.factories import HOUR, a_gpu, a_place, a_policy, a_rate
+
+pytestmark = pytest.mark.django_db
+MAY, JUNE, JULY = (datetime(2026, month, 1, tzinfo=UTC) for month in (5, 6, 7))
+find_boards = importlib.import_module("fleetwatch.costs.migrations.0024_boards_of_virtual_gpus").find_boards
+
+
+@pytest.fixture
+def quarter() -> GPU:
+    """A GRID A100-10C: 10 of the 40 GB of an A100."""
+    return a_part("GRID A100-10C")
+
+
+def a_part(model: str, **fields: object) -> GPU:
+    gpu = a_gpu(model=model, **fields)
+    find_boards(apps, None)
+    return GPU.objects.get(pk=gpu.pk)
+
+
+def spans(gpu: GPU) -> list[tuple[Decimal, datetime, datetime | None]]:
+    rates = GPURate.objects.filter(gpu=gpu).order_by("valid_from")
+    return [(rate.usd_per_gpu_hour, rate.valid_from, rate.valid_to) for rate in rates]
+
+
+def board(gpu: GPU) -> GPUModel:
+    return gpu.model.board
+
+
+def test_a_rate_that_an_admin_set_for_the_board_is_shared_by_its_parts(quarter):
+    ensure_example_rates(HOUR)
+    assert spans(quarter) == [(Decimal("0.4975"), BEGINNING, None)]  # a quarter of the list price
+
+    rate = set_rate(find("gpu_model", "A100-PCIE-40GB"), Decimal("1.60"), valid_from=JUNE, now=HOUR)
+
+    assert spans(quarter) == [(Decimal("0.4975"), BEGINNING, JUNE), (Decimal("0.40"), JUNE, None)]
+    assert not GPURate.objects.get(gpu=quarter, valid_from=JUNE).is_example
+    withdraw_rate(rate)
+    assert spans(quarter) == [(Decimal("0.4975"), BEGINNING, None)]
+
+
+def test_the_boards_rate_of_a_class_a_pool_and_a_node_are_each_stronger_than_the_one_before(quarter):
+    a_place("gpu-01", pool="train", node_class="spot", region="eu")
+    for usd, fields in (
+        ("8", {}),
+        ("7", {"region": "eu"}),
+        ("6", {"node_class": "spot"}),
+        ("5", {"node_class": "spot", "region": "eu"}),
+    ):
+        set_rate(Subject(gpu_model=board(quarter), **fields), Decimal(usd), valid_from=MAY, now=HOUR)
+        assert spans(quarter) == [(Decimal(usd) / 4, MAY, None)]
+    a_rate("4", pool="train", valid_from=MAY)
+    assert spans(quarter) == [(1, MAY, None)]
+    a_rate("3", node="gpu-01", valid_from=MAY)
+    assert spans(quarter) == [(Decimal("0.75"), MAY, None)]
+
+
+def test_a_rate_of_the_part_itself_is_stronger_and_whole(quarter):
+    a_rate("4", node="gpu-01", valid_from=MAY)
+    a_rate("0.90", gpu=quarter, valid_from=JUNE)
+    a_rate("0.80", only=quarter, valid_from=JULY)
+
+    assert spans(quarter) == [(1, MAY, JUNE), (Decimal("0.90"), JUNE, JULY), (Decimal("0.80"), JULY, None)]
+
+
+def test_a_boards_shipped_example_reaches_no_part_and_other_boards_rates_neither(quarter):
+    a_rate("9", gpu=a_gpu(model="A100-PCIE-40GB", node="gpu-02"), is_example=True)
+    a_rate("9", gpu=a_gpu(model="A100-80 SXM", node="gpu-02"))
+
+    assert spans(quarter) == []
+
+
+def test_a_whole_gpu_beside_it_costs_the_whole_rate(quarter):
+    whole = a_gpu(model="A100-PCIE-40GB")
+    a_rate("2", gpu=whole, valid_from=MAY)
+    a_rate("3", node="gpu-01", valid_from=JUNE)
+
+    assert spans(whole) == [(2, MAY, JUNE), (3, JUNE, None)]
+    assert spans(quarter) == [(Decimal("0.5"), MAY, JUNE), (Decimal("0.75"), JUNE, None)]
+
+
+def test_a_share_that_no_decimal_is_and_another_currency_are_rounded_to_the_micro_dollar():
+    part = a_part("NVIDIA A10-10Q")  # 10 of 24 GB
+    ExchangeRate.objects.create(currency="EUR", usd_per_unit=Decimal("1.1"), valid_from=MAY, created_at=HOUR)
+    a_rate("1", node="gpu-01", valid_from=MAY, currency="EUR")
+
+    assert spans(part) == [(Decimal("0.458333"), MAY, None)]
+
+
+def test_of_a_board_that_is_not_known_there_is_no_share():
+    part = a_part("GRID A9999-8C")
+    a_rate("4", node="gpu-01", valid_from=MAY)
+
+    assert (part.model.board, spans(part)) == (None, [(4, MAY, None)])
+
+
+def test_a_closed_month_of_before_keeps_its_dollars():
+    ClosedMonth.objects.create(month=MAY.date(), start=MAY, end=JUNE, policy=a_policy(), closed_at=HOUR, closed_by="ann")
+    part = a_part("GRID A100-10C")
+    a_rate("4", node="gpu-01", valid_from=MAY, valid_to=JULY)
+    a_rate("2", gpu=a_gpu(model="A100-PCIE-40GB", node="gpu-02"), valid_from=MAY)
+
+    assert spans(part) == [(4, MAY, JUNE), (1, JUNE, JULY), (Decimal("0.5"), JULY, None)]
+
+
+def test_an_admin_may_choose_a_board_that_no_node_shows_whole(quarter):
+    assert [model.name for model in priced_models()] == ["A100-PCIE-40GB", "GRID A100-10C"]
+    assert Subject(gpu_model=board(quarter)).doubt == ""
+    assert Subject(gpu_model=GPUModel.objects.create(name="L4")).doubt == "No GPU of the model L4 is known."
