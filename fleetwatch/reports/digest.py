@@ -37,6 +37,8 @@ class Figures:
     wasted_usd: str
     wasted_ms: int
     capacity_ms: int
+    busy_unverified_ms: int
+    busy_unverified_usd: str
     wasted_share_of_observed: float | None
     spend_efficiency: float | None
     coverage: float | None
@@ -88,6 +90,8 @@ def figures(totals: Totals) -> Figures:
         wasted_usd=str(pricing.usd(totals.wasted_usd)),
         wasted_ms=totals.wasted_ms,
         capacity_ms=totals.capacity_ms,
+        busy_unverified_ms=totals.busy_only_ms,
+        busy_unverified_usd=str(pricing.usd(totals.busy_only_usd)),
         wasted_share_of_observed=totals.wasted_share_of_observed,
         spend_efficiency=totals.spend_efficiency,
         coverage=totals.coverage,
@@ -130,12 +134,21 @@ def message(digest: Digest, *, url: str) -> Message:
             ("Spend", f"{wording.usd(cost)} ({wording.change(cost, was_cost)})"),
             ("Wasted", f"{wording.usd(wasted)}, {wording.gpu_hours(this.wasted_ms)} ({wording.change(wasted, was_wasted)})"),
             ("Spend efficiency", f"{wording.share(this.spend_efficiency)} ({wording.points(this.spend_efficiency, was_efficiency)})"),
+            *_unverified(this),
             ("Telemetry coverage", wording.share(this.coverage)),
         ),
         rows=tuple(rows) if digest.top else (),
         url=url,
         text="\n".join(_notes(digest)),
     )
+
+
+def _unverified(this: Figures) -> tuple[tuple[str, str], ...]:
+    """What only utilisation says is busy: of its efficiency nobody knows."""
+    if not this.busy_unverified_ms:
+        return ()
+    amount = f"{wording.usd(Decimal(this.busy_unverified_usd))}, {wording.gpu_hours(this.busy_unverified_ms)}"
+    return (("Busy, unverified", f"{amount}: utilisation alone tells of it; left out of spend efficiency"),)
 
 
 def _notes(digest: Digest) -> list[str]:

@@ -87,11 +87,15 @@ def fleet_of(statement: Report) -> Report | None:
 
 
 def figures(content: Any) -> Any:
-    """What a stored report says, its dollars as numbers and its states in their order again: jsonb keeps neither."""
+    """What a stored report says, its dollars as numbers and its states in their order again: jsonb keeps neither.
+
+    What is only utilisation stands apart from useful, as on every page.
+    """
     if isinstance(content, list):
         return [figures(each) for each in content]
     if isinstance(content, dict):
-        return {key: _figure(key, value) for key, value in content.items()}
+        shown = {key: _figure(key, value) for key, value in content.items()}
+        return shown | _apart(shown["states"], shown["busy_unverified_ms"]) if "busy_unverified_ms" in shown else shown
     return content
 
 
@@ -99,6 +103,11 @@ def _figure(key: str, value: Any) -> Any:
     if key == "states":
         return {state: value[state] for state in STATES if state in value}
     return _amounts(value) if key.endswith(("_usd", "usd_per_gpu_hour")) else figures(value)
+
+
+def _apart(states: dict[str, int], unverified_ms: int) -> dict[str, Any]:
+    parts = {"useful": states["useful"] - unverified_ms, "unverified": unverified_ms}
+    return {"states": {state: gpu_ms for state, gpu_ms in (parts | states | parts).items() if gpu_ms}}
 
 
 def _amounts(value: Any) -> Any:

@@ -61,7 +61,9 @@ def figures(every: Sequence[Totals], costs: Sequence[Decimal]) -> list[Shape]:
 def together(lines: Iterable[Shape]) -> Shape:
     """The sum of lines as figures() made them."""
     total: Shape = {"gpu_ms": 0, "priced_ms": 0, "states": {}, "cost_usd": NO_USD, "waste_usd": dict.fromkeys(TIERS, NO_USD)}
+    unverified_ms = 0
     for line in lines:
+        unverified_ms += line.get("busy_unverified_ms", 0)
         total["gpu_ms"] += line["gpu_ms"]
         total["priced_ms"] += line["priced_ms"]
         total["cost_usd"] += Decimal(line["cost_usd"])
@@ -75,6 +77,7 @@ def together(lines: Iterable[Shape]) -> Shape:
         "cost_usd": f"{total['cost_usd']:f}",
         "waste_usd": {tier: f"{amount:f}" for tier, amount in total["waste_usd"].items()},
         "wasted_usd": f"{wasted:f}",
+        **_unverified(unverified_ms),
     }
 
 
@@ -128,12 +131,18 @@ def _figures(totals: Totals, cost_usd: Decimal, waste_usd: dict[str, Decimal]) -
         "gpu_ms": totals.capacity_ms,
         "priced_ms": priced_ms,
         "states": {state: gpu_ms for state, gpu_ms in totals.states.items() if gpu_ms},
+        **_unverified(totals.busy_only_ms),
         "cost_usd": f"{cost_usd:f}",
         "usd_per_gpu_hour": _price(average_usd_per_gpu_hour(Spent(priced_ms, totals.cost_usd))),
         "waste_usd": {tier: f"{amount:f}" for tier, amount in waste_usd.items()},
         "wasted_usd": f"{sum((waste_usd[tier] for tier in HEADLINE_TIERS), NO_USD):f}",
         "has_example_rates": totals.has_example_rates,
     }
+
+
+def _unverified(gpu_ms: int) -> Shape:
+    """The part of useful of which utilisation alone tells; without any a report says what it always did, and has no new version."""
+    return {"busy_unverified_ms": gpu_ms} if gpu_ms else {}
 
 
 def _price(price: Decimal | None) -> str | None:

@@ -11,7 +11,8 @@ from fleetwatch.jobs.models import Job
 from fleetwatch.reports import monthly
 from fleetwatch.reports.models import MonthRun, Report
 from tests.dashboard import factories
-from tests.reports.factories import a_fleet, computed, newest, work
+from tests.costs.factories import HOUR_MS, a_job
+from tests.reports.factories import HOUR, OCTOBER, a_fleet, computed, counted, newest, work
 from tests.reports.test_budgeted import a_budget
 
 pytestmark = pytest.mark.django_db
@@ -24,6 +25,21 @@ def text(answer):
 
 def text_of(answer):
     return unescape(answer.content.decode())
+
+
+def test_what_only_utilisation_tells_stands_apart_from_useful_on_both_reports(viewer):
+    big, _ = a_fleet()
+    ocr = a_job(key="slurm/della/9", user="ann")
+    counted(big, job=ocr, start=OCTOBER + 5 * HOUR, efficiency_source="none")
+    computed()
+
+    for report in (newest("nlp"), newest()):
+        page = viewer.get(f"/reports/{report.pk}")
+        assert "Busy, unverified 1.00 h" in text(page)
+        assert '<rect class="unverified"' in text_of(page)
+    assert "unverified" not in text(viewer.get(f"/reports/{newest('vision').pk}"))
+    assert newest("nlp").content["total"]["states"]["useful"] == 3 * HOUR_MS
+    assert "busy_unverified_ms" not in newest("vision").content["total"]
 
 
 def test_before_the_first_hour_the_list_says_so(viewer):

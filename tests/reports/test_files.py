@@ -11,7 +11,7 @@ import pytest
 
 from fleetwatch.jobs.models import Job
 from fleetwatch.reports import files
-from tests.costs.factories import a_job
+from tests.costs.factories import HOUR_MS, a_job
 from tests.reports.factories import HOUR, OCTOBER, a_fleet, computed, counted, newest
 
 pytestmark = pytest.mark.django_db
@@ -62,6 +62,21 @@ def test_a_statements_csv_has_its_lines_with_units_in_the_head():
         "4.000000",
     )
     assert tune["cost_usd"] == "1.000000"
+
+
+def test_the_files_say_how_much_of_the_useful_time_only_utilisation_tells():
+    big, _ = a_fleet()
+    ocr = a_job(key="slurm/della/9", user="ann")
+    counted(big, gpu_ms=HOUR_MS // 4, job=ocr, start=OCTOBER + 5 * HOUR, efficiency_source="none")
+    counted(big, gpu_ms=HOUR_MS // 2, job=ocr, start=OCTOBER + 5 * HOUR)
+    computed()
+
+    lines = {line["job"]: line for line in read(files.csv(newest("nlp")))}
+    fleet = {line["team"]: line for line in read(files.csv(newest()))}
+
+    assert (lines["slurm/della/9"]["useful_gpu_hours"], lines["slurm/della/9"]["busy_unverified_gpu_hours"]) == ("0.750000", "0.250000")
+    assert lines["slurm/della/1"]["busy_unverified_gpu_hours"] == "0.000000"
+    assert (fleet["nlp"]["busy_unverified_gpu_hours"], fleet["vision"]["busy_unverified_gpu_hours"]) == ("0.250000", "0.000000")
 
 
 def test_the_fleets_csv_sums_to_its_cost():

@@ -59,6 +59,20 @@ def test_the_digest_says_what_was_spent_wasted_and_by_whom():
 
 
 @pytest.mark.django_db
+def test_what_only_utilisation_says_is_busy_is_a_line_of_its_own():
+    a_week_of_waste()
+    an_entry(a_gpu(), "useful", HOUR_MS, job=a_job(), start=WEEK_47, efficiency_source="none")
+    slack_channel()
+
+    services.compute_weekly_digest(MONDAY_NINE)
+
+    fields = dict(Delivery.objects.get().message["fields"])
+    assert fields["Busy, unverified"] == "$10.00, 1.0 GPU-h: utilisation alone tells of it; left out of spend efficiency"
+    assert fields["Spend"].startswith("$50.00")
+    assert fields["Spend efficiency"].startswith("25 %")  # 10 of 40
+
+
+@pytest.mark.django_db
 def test_it_is_computed_once_and_kept():
     a_week_of_waste()
     slack_channel()

@@ -15,6 +15,7 @@ FOUR_PLACES, SIX_PLACES = Decimal("0.0001"), Decimal("0.000001")
 _FIGURES = (
     "gpu_hours",
     *(f"{state}_gpu_hours" for state in STATES),
+    "busy_unverified_gpu_hours",  # a part of the useful ones, of which utilisation alone tells
     "usd_per_gpu_hour",
     "cost_usd",
     *(f"waste_{tier}_usd" for tier in TIERS),
@@ -167,6 +168,7 @@ def _figures(line: Shape) -> list[Cell]:
     return [
         _hours(line["gpu_ms"]),
         *(_hours(line["states"].get(state, 0)) for state in STATES),
+        _hours(line.get("busy_unverified_ms", 0)),
         None if price is None else Decimal(price),
         Decimal(line["cost_usd"]),
         *(Decimal(line["waste_usd"][tier]) for tier in TIERS),
