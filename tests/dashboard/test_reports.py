@@ -10,8 +10,8 @@ from fleetwatch.accounts.models import Team
 from fleetwatch.jobs.models import Job
 from fleetwatch.reports import monthly
 from fleetwatch.reports.models import MonthRun, Report
-from tests.dashboard import factories
 from tests.costs.factories import HOUR_MS, a_job
+from tests.dashboard import factories
 from tests.reports.factories import HOUR, OCTOBER, a_fleet, computed, counted, newest, work
 from tests.reports.test_budgeted import a_budget
 
