@@ -80,14 +80,17 @@ def read(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: Policy) -
     """What each window says; `idle_w` and `limit_w` per window, NaN where the model is not known."""
     engines = busiest_engine(windows)
     engines = np.where(engines > policy.contradiction_codec_ratio, engines, np.nan)  # less is noise
-    fraction, fraction_signal = _or_engines(*_first_read(windows, FRACTIONS), engines)
-    peak, peak_signal = _or_engines(*_first_read(windows, MAXIMA), engines)
+    first, first_peak = _first_read(windows, FRACTIONS), _first_read(windows, MAXIMA)
+    is_mute = first_peak[0] <= policy.quiet_max
+    fraction, fraction_signal = _or_engines(*_or_units(*first, windows, is_mute), engines)
+    peak, peak_signal = _or_engines(*_or_units(*first_peak, windows, is_mute), engines)
     readable = ~np.isnan(fraction) | (peak <= policy.quiet_max)
     power_ratio = _power_ratio(column(windows, "power_w"), idle_w=idle_w, limit_w=limit_w)
-    works = ~np.isnan(engines) | _above(windows, UNITS, policy)
+    draws_work = column(windows, "power_w") > policy.work_limit_ratio * limit_w
+    works = ~np.isnan(engines) | _above(windows, UNITS, policy) | draws_work
     is_near_idle = _near_idle(column(windows, "power_w"), power_ratio, limit_w, policy)
     phantom = _phantom(windows, policy, works=works, is_near_idle=is_near_idle)
-    is_contradicted = _contradicted(windows, power_ratio, policy)
+    is_contradicted = works | _contradicted(windows, power_ratio, policy)
     contradicted = is_contradicted & ~phantom
     quiet = phantom | ((peak <= policy.quiet_max) & ~contradicted)
     # without a word on processes only zero readings are zero
@@ -163,11 +166,12 @@ def _told_contradictions(acts: Activity, windows: Windows, row: int, policy: Pol
         return []
     said = [
         f"{name} {column(windows, name)[row]:g} > {getattr(policy, threshold):g}"
-        for name, threshold in CONTRADICTIONS
+        for name, threshold in (*UNITS, *CONTRADICTIONS)
         if column(windows, name)[row] > getattr(policy, threshold)
     ]
     if acts.power_ratio[row] > policy.contradiction_power_ratio:
         said.insert(0, f"power ratio {acts.power_ratio[row]:.3f} > {policy.contradiction_power_ratio:g}")
+    said = said or [f"power {column(windows, 'power_w')[row]:g} W > {policy.work_limit_ratio:g} of the limit"]
     return [f"activity maximum {acts.peak[row]:g} <= {policy.quiet_max:g} is contradicted by {', '.join(said)}"]
 
 
@@ -191,6 +195,7 @@ def _told_active(acts: Activity, row: int, policy: Policy) -> list[str]:
 ZERO_FRACTION = "util_zero_fraction"  # speaks as what it leaves of 1
 # column, and the number of its signal
 FRACTIONS = (("util_mean", 1), (ZERO_FRACTION, 1), ("gr_engine_active", 2), ("sm_active", 3), ("process_sm_ratio", 4))
+UNIT_SHARES = ("gr_engine_active", "sm_active", "process_sm_ratio")
 MAXIMA = (
     ("util_max", 1), ("util_mean", 1), (ZERO_FRACTION, 1), ("gr_engine_active", 2),
     ("sm_active_max", 3), ("sm_active", 3), ("process_sm_ratio", 4),
@@ -212,6 +217,17 @@ def _first_read(windows: Windows, choices: tuple[tuple[str, int], ...]) -> tuple
         is_open &= ~is_new
         if not is_open.any():
             break
+    return value, signal
+
+
+def _or_units(value: Floats, signal: Codes, windows: Windows, is_mute: Mask) -> tuple[Floats, Codes]:
+    """The first signal's value; where that shows nothing, the highest of the units', which a stuck 0 does not overrule."""
+    for name, code in FRACTIONS:
+        if name not in UNIT_SHARES or name not in windows.columns:
+            continue
+        is_higher = is_mute & (windows.columns[name] > value)
+        value = np.where(is_higher, windows.columns[name], value)
+        signal = np.where(is_higher, code, signal).astype(np.int8)
     return value, signal
 
 

@@ -40,6 +40,8 @@ class Policy:
     contradiction_codec_ratio: float = _threshold(0.02, "ratio", "an engine for video, JPEG or optical flow at work")
     contradiction_link_bytes_s: float = _threshold(50 * MIB, "bytes/s", "PCIe or NVLink above what an idle context causes")
 
+    work_limit_ratio: float = _threshold(0.6, "ratio", "of the power limit: no board that rests draws it (a bare L40S: 0.41)")
+
     phantom_memory_bytes: float = _threshold(300 * MIB, "bytes", "less than any CUDA context with a model; reserved memory excluded")
 
     empty_memory_bytes: float = _threshold(16 * MIB, "bytes", "less than any context: what the driver itself has mapped")

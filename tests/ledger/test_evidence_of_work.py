@@ -104,3 +104,49 @@ def test_an_engine_at_work_is_no_busy_waiting():
 
     assert totals(judged_on(H100, says)) == {"stalled": HOUR}
     assert totals(judged_on(H100, says | {"decoder_ratio": 0.6})) == {"useful": HOUR * 6 // 10, "stalled": HOUR * 4 // 10}
+
+
+MUTE = QUIET | {"power_w": 120.0}  # utilisation reads 0 all the time
+
+
+@pytest.mark.parametrize(
+    ("more", "useful_ms"),
+    [
+        ({"gr_engine_active": 0.9, "sm_active": 0.85}, HOUR),
+        ({"gr_engine_active": 0.5, "sm_active": 0.425}, HOUR // 2),
+        ({"sm_active": 0.6, "tensor_active": 0.3}, HOUR * 6 // 10),
+        ({"process_sm_ratio": 0.5, "dram_active": 0.375}, HOUR // 2),
+    ],
+)
+def test_a_utilisation_stuck_at_zero_does_not_overrule_the_units(more, useful_ms):
+    found = totals(judged_on(H100, MUTE | more))
+
+    assert found["useful"] == useful_ms
+    assert found.get("stalled", 0) == HOUR - useful_ms
+
+
+@pytest.mark.parametrize(
+    ("more", "is_idle"),
+    [
+        ({"sm_active": 0.02, "tensor_active": 0.005, "dram_active": 0.02}, True),
+        ({"tensor_active": 0.006}, False),
+        ({"dram_active": 0.021}, False),
+        ({"fp64_active": 0.021}, False),
+    ],
+)
+def test_units_above_noise_are_never_idle(more, is_idle):
+    assert ("idle" in totals(judged_on(H100, MUTE | more))) == is_idle
+
+
+@pytest.mark.parametrize(("watts", "is_idle"), [(270.0, True), (271.0, False)])
+def test_beyond_six_tenths_of_its_limit_a_board_of_unknown_idle_power_does_not_rest(watts, is_idle):
+    assert ("idle" in totals(judged_on((None, 450.0), QUIET | {"power_w": watts}))) == is_idle
+
+
+@pytest.mark.parametrize("memory", [{"memory_used_bytes": 0}, {"memory_used_bytes": 200 * MIB, "fp64_active": 0.0}])
+@pytest.mark.parametrize(("watts", "state"), [(420.0, "idle"), (421.0, "useful")])
+def test_a_busy_counter_beside_the_power_of_work_is_no_phantom(memory, watts, state):
+    says = {"util_mean": 1.0, "util_max": 1.0, "process_count": 0, "power_w": watts} | memory
+    found = totals(judged_on(H100, says))
+
+    assert (found.get("idle", 0) == HOUR) == (state == "idle")
