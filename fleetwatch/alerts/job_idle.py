@@ -151,10 +151,13 @@ def _closing(facts: Facts, gpus: Mapping[int, GPU], runs: Mapping[int, list[RunS
 
 
 def _held_gpus(idle: Mapping[int, list[IdleGPU]]) -> dict[int, set[int]]:
-    """By job, the GPUs that it held when its idle ones were last seen."""
+    """By job, the GPUs that it held when its idle ones were last seen, those that nobody sees since among them."""
     until_ms = {job_id: max(gpu.until_ms for gpu in gpus) for job_id, gpus in idle.items()}
     held = {job_id: {gpu.gpu_id for gpu in gpus} for job_id, gpus in idle.items()}
-    recent = Run.objects.filter(job_id__in=list(idle), end_ms__gt=min(until_ms.values(), default=0) - STALE_MS)
+    since_ms = min(until_ms.values(), default=0)
+    for job_id, gpu_ids in ledger.still_held(until_ms, since_ms=to_ms(from_ms(since_ms) - FORGET)).items():
+        held[job_id] |= gpu_ids
+    recent = Run.objects.filter(job_id__in=list(idle), end_ms__gt=since_ms - STALE_MS)
     for job_id, gpu_id, start_ms, end_ms in recent.values_list("job_id", "gpu_id", "start_ms", "end_ms"):
         if job_id is not None and start_ms < until_ms[job_id] and end_ms > until_ms[job_id] - STALE_MS:
             held[job_id].add(gpu_id)

@@ -117,7 +117,7 @@ def _fix(facts: Facts) -> str:
     others = facts.job_gpus - len(facts.gpus)
     if others > 0:
         which = "its other GPU is" if others == 1 else f"its other {others} GPUs are"
-        return f"Fix: let the job run, {which} not idle. Start one process per GPU, or ask for fewer GPUs next time."
+        return f"Fix: let the job run, {which} not known to be idle. Start one process per GPU, or ask for fewer GPUs next time."
     if facts.kind == "service":
         return "Fix: see whether somebody still uses the service; if not, take it down: requests fail from then on."
     command = _ending(facts)

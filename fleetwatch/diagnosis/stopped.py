@@ -13,6 +13,7 @@ from fleetwatch.diagnosis.rules import MEDIUM
 from fleetwatch.lib.intervals import floor_hour
 
 LOOKS_BACK = timedelta(hours=1)  # nodes of one job are not judged at the same moment
+REMEMBERS = timedelta(days=1)  # a GPU of the job that nobody judged since may work: its node is silent
 
 _Last = tuple[datetime, int, str, int]  # clock hour, number of the last cell from 1 on, cause, confidence
 
@@ -30,7 +31,10 @@ def stopped(job_ids: Collection[int]) -> set[tuple[int, str]]:
     ):
         entry = (floor_hour(start), cells.bit_length(), cause, confidence)
         last[job_id][gpu_id] = max(entry, last[job_id].get(gpu_id, entry))
-    return {(job_id, cause) for job_id, gpus in last.items() for cause in _shared(list(gpus.values()))}
+    known = reduce(or_, (Q(job=job_id, start__gt=start - REMEMBERS) for job_id, start in newest.items()))
+    of_day = own.filter(known).values_list("job_id", "gpu_id").distinct()
+    unknown = {job_id for job_id, gpu_id in of_day if gpu_id not in last[job_id]}
+    return {(job_id, cause) for job_id, gpus in last.items() if job_id not in unknown for cause in _shared(list(gpus.values()))}
 
 
 def _shared(last: list[_Last]) -> set[str]:

@@ -1,7 +1,7 @@
 """Reads of the ledger: runs joined from their parts, a GPU's states over time, what idles now."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -86,6 +86,25 @@ def idle_w_of(gpu: GPU) -> float | None:
     if row is not None:
         return row.watts
     return gpu.model.idle_w if gpu.model else None
+
+
+def still_held(job_ids: Collection[int], *, since_ms: int) -> dict[int, set[int]]:
+    """By job the GPUs that it held since, and that nobody saw with another holder, or without one, afterwards.
+
+    A GPU of a node that fell silent is its job's: what it does is not known.
+    """
+    runs = Run.objects.filter(job_id__in=list(job_ids), end_ms__gt=since_ms).order_by()
+    last = {(job_id, gpu_id): end_ms for job_id, gpu_id, end_ms in runs.values_list("job_id", "gpu_id").annotate(Max("end_ms"))}
+    seen = Run.objects.filter(gpu_id__in={gpu_id for _, gpu_id in last}, end_ms__gt=since_ms).exclude(
+        condition__in=("unobserved", "unavailable")
+    )
+    newest = seen.order_by("gpu_id", "-start_ms").distinct("gpu_id").values_list("gpu_id", "start_ms")
+    began = dict(newest)
+    found: dict[int, set[int]] = defaultdict(set)
+    for (job_id, gpu_id), end_ms in last.items():
+        if began.get(gpu_id, end_ms - 1) < end_ms:
+            found[job_id].add(gpu_id)
+    return found
 
 
 def longest_reach_ms() -> int:

@@ -50,7 +50,7 @@ def test_an_opened_incident_says_who_where_since_when_and_what_it_costs():
         ("Burning", "$6.50/h, ≈ $4,745/month if left"),
         ("Rule", "Job idle: idle ≥ 30 min"),
     )
-    assert message.text.startswith("Fix: let the job run, its other 6 GPUs are not idle.")
+    assert message.text.startswith("Fix: let the job run, its other 6 GPUs are not known to be idle.")
     assert message.severity == "warning"
 
 
@@ -100,8 +100,16 @@ def test_a_hostile_job_id_never_becomes_a_command(external_id):
 @pytest.mark.parametrize(
     ("idle", "held", "words"),
     [
-        ((3,), 2, "Fix: let the job run, its other GPU is not idle. Start one process per GPU, or ask for fewer GPUs next time."),
-        ((3, 4), 8, "Fix: let the job run, its other 6 GPUs are not idle. Start one process per GPU, or ask for fewer GPUs next time."),
+        (
+            (3,),
+            2,
+            "Fix: let the job run, its other GPU is not known to be idle. Start one process per GPU, or ask for fewer GPUs next time.",
+        ),
+        (
+            (3, 4),
+            8,
+            "Fix: let the job run, its other 6 GPUs are not known to be idle. Start one process per GPU, or ask for fewer GPUs next time.",
+        ),
         ((3, 4), 2, f"Fix: scancel 48213, or give the GPUs back. {messages.LOST}"),
         ((3,), 1, f"Fix: scancel 48213, or give the GPUs back. {messages.LOST}"),
     ],

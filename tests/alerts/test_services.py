@@ -216,6 +216,26 @@ def test_one_idle_gpu_of_eight_is_named():
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("then", "held"),
+    [(None, 2), ("unobserved", 2), ("free", 1), ("other job", 1)],
+)
+def test_a_gpu_of_the_job_on_a_node_that_fell_silent_is_still_the_jobs(then, held):
+    a_rule()
+    job = a_job(key=KEY)
+    ran(a_gpu(node="node-014"), "quiet", 0, 40, job=job)
+    silent = a_gpu(node="node-015")
+    ran(silent, "active", 0, 20, job=job)
+    if then is not None:
+        ran(silent, "active" if then == "other job" else then, 20, 40, job=a_job(key="slurm/aurora/2") if then == "other job" else None)
+
+    services.evaluate(at(40))
+
+    (view,) = selectors.open_incidents()
+    assert (len(view.facts.gpus), view.facts.job_gpus) == (1, held)
+
+
+@pytest.mark.django_db
 def test_a_second_gpu_that_falls_idle_joins_the_same_incident():
     a_rule()
     slack()

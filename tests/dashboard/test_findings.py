@@ -66,6 +66,16 @@ def test_a_job_is_to_be_ended_only_where_no_gpu_of_it_works(admin, found, is_oth
         assert ("Let the job run" in admin.get(page).content.decode()) == is_other_at_work
 
 
+@pytest.mark.parametrize(("hours_ago", "is_other_unknown"), [(24, True), (27, False)])
+def test_a_job_is_not_to_be_ended_where_a_gpu_of_its_last_day_was_not_judged_since(admin, found, hours_ago, is_other_unknown):
+    newest = found.its_job.causes.latest("start").start
+    cause("healthy", of=found.its_job, on=gpu(1, node="n2"), start=newest - timedelta(hours=hours_ago - 1), high=0, low=0)
+
+    for page in ("/findings", f"/findings/{found.pk}"):
+        assert ("scancel" in admin.get(page).content.decode()) != is_other_unknown
+        assert ("Let the job run" in admin.get(page).content.decode()) == is_other_unknown
+
+
 def test_a_job_that_worked_again_is_not_to_be_ended(admin, found):
     cause("healthy", of=found.its_job, start=NOW - timedelta(hours=1), high=0, low=0)
 
