@@ -35,15 +35,28 @@ def about(value: Decimal | float | None) -> str:
 
 
 def roughly(low: Decimal, high: Decimal) -> str:
-    """A saving as a range, rounded: "$121–276", "$4,970–8,390"; one figure where both ends read the same."""
-    ends = [usd(_rough(end)).removesuffix(".00") for end in (low, high)]
+    """A saving as a range, rounded: "$121–276", "$79–88", "$0.85–7.03"; where both ends are one sum, that sum."""
+    if low == high:
+        return usd(high)
+    ends = [_rough_usd(end) for end in (low, high)]
     return ends[0] if ends[0] == ends[1] else f"{ends[0]}–{ends[1].removeprefix('$')}"
 
 
 def roughly_hours(low_ms: int, high_ms: int) -> str:
     """The same in GPU-hours, without the unit's name: "12–28"."""
-    ends = [f"{_rough(Decimal(ms) / HOUR_MS).normalize():,f}" for ms in (low_ms, high_ms)]
+    if low_ms == high_ms:
+        return gpu_hours(high_ms)
+    ends = [_rough_hours(ms) for ms in (low_ms, high_ms)]
     return ends[0] if ends[0] == ends[1] else "–".join(ends)
+
+
+def _rough_usd(value: Decimal) -> str:
+    return f"${_round(value, 0)}" if 10 <= value < 100 else usd(_rough(value))
+
+
+def _rough_hours(ms: int) -> str:
+    hours = Decimal(ms) / HOUR_MS
+    return f"{_round(hours, 0)}" if 10 <= hours < 100 else f"{_rough(hours).normalize():,f}"
 
 
 def _rough(value: Decimal) -> Decimal:

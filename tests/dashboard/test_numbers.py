@@ -34,6 +34,40 @@ def test_dollars_have_cents_or_are_whole_up_to_a_million(amount, text):
 
 
 @pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        ("0", "0", "$0.00"),
+        ("25.94", "25.94", "$25.94"),
+        ("0.5", "1", "$0.50–1.00"),
+        ("0.85", "7.03", "$0.85–7.03"),
+        ("9.994", "9.996", "$9.99–10.00"),
+        ("71.03", "78.92", "$71–79"),
+        ("78.81", "87.57", "$79–88"),
+        ("79.1", "79.4", "$79"),
+        ("96.5", "107.2", "$97–107"),
+        ("99.4", "99.6", "$99–100"),
+        ("5129.3", "8737.7", "$5,130–8,740"),
+    ],
+)
+def test_a_range_of_savings_has_cents_below_ten_dollars_and_none_from_there_on(low, high, text):
+    assert numbers.roughly(Decimal(low), Decimal(high)) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (23_400_000, 23_400_000, "6.50"),
+        (1_800_000, 3_600_000, "0.5–1"),
+        (211_320_000, 235_080_000, "59–65"),
+        (207_360_000, 878_400_000, "58–244"),
+        (5_457_600_000, 9_492_480_000, "1,520–2,640"),
+    ],
+)
+def test_a_range_of_saved_hours_is_rounded_as_the_dollars_are(low, high, text):
+    assert numbers.roughly_hours(low, high) == text
+
+
+@pytest.mark.parametrize(
     ("amount", "currency", "text"),
     [
         ("2.1", "USD", "$2.10"),
