@@ -31,7 +31,7 @@ ROUNDING = 1e-9
 DOWN = 0.5  # of the cell: the ledger calls it unavailable
 MEMORY_ERRORS = 1  # uncorrected ones, new in the cell
 
-NO_TELEMETRY, GPU_FAULT = "no_telemetry", "gpu_fault"
+NO_TELEMETRY, GPU_FAULT, NO_PROCESS = "no_telemetry", "gpu_fault", "allocated_no_process"
 UNDETERMINED = "undetermined"
 # A cause's number is its rank.
 CAUSES: tuple[str, ...] = (NO_TELEMETRY, GPU_FAULT, *dict.fromkeys(detector.cause for detector in DETECTORS), UNDETERMINED)
@@ -118,7 +118,8 @@ def _judged(lanes: Lanes, since: int) -> Verdicts:
     _overrule(told, now, is_wasteful)
     is_told = cause >= 0
     also[is_told] &= ~(np.int64(1) << cause[is_told].astype(np.int64))
-    also[cause <= NUMBER[GPU_FAULT]] = 0
+    # what was read of these leaves nothing else: without any process there is no session, service or small model
+    also[cause <= NUMBER[NO_PROCESS]] = 0
     return told
 
 

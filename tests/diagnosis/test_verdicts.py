@@ -66,6 +66,20 @@ def test_what_is_well_is_never_also_possible():
     assert also(found, 5) == set()
 
 
+@pytest.mark.parametrize(
+    ("processes", "cause", "is_anything_else_possible"),
+    [(0.0, "allocated_no_process", False), (1.0, "idle_held", True), (np.nan, "idle_held", True)],
+)
+def test_beside_a_gpu_on_which_no_process_ever_was_nothing_else_is_possible(processes, cause, is_anything_else_possible):
+    memory = {"memory_used_bytes": 3.0, "memory_used_bytes_max": 3.0}
+    quiet = {"util_mean": 0.0, "sm_active": 0.0, "process_count_max": processes} | memory
+
+    found = judge(of(*[quiet] * 12, states={"idle": np.ones((1, 12))}))
+
+    assert told(found)[11] == cause
+    assert bool(also(found, 11)) == is_anything_else_possible
+
+
 TRANSCODER = {"util_mean": 0.08, "memory_used_bytes": 3.0, "memory_used_bytes_max": 3.0}
 
 
