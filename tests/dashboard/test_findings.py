@@ -247,7 +247,7 @@ def test_a_queues_finding_says_what_jobs_could_have_used_and_is_decided_like_any
 
     page = admin.get(f"/findings/{queue.pk}").content.decode()
 
-    assert "$0.50–1" in page
+    assert "$0.50–1.00" in page
     assert "<script>alert" not in page
     assert admin.post(f"/findings/{queue.pk}/dismiss", {"note": "drained for a benchmark"}).status_code == 302
     assert admin.post(f"/findings/{queue.pk}/snooze", {"days": ""}).status_code == 422
@@ -288,6 +288,7 @@ def test_the_cards_of_waste_are_the_same_whatever_it_is_grouped_by(admin):
     assert cards["team"] == cards["node"] == cards["cause"]
     assert "$4.00" in cards["cause"]
     assert "Held by no job" in page
+    assert "a cause's line is the idle, stalled, underused and orphaned time that it explains, and its share is of that" in page
 
 
 def test_the_inbox_leads_from_wasted_to_recoverable(admin):
@@ -305,7 +306,7 @@ def test_the_inbox_leads_from_wasted_to_recoverable(admin):
     assert "<dt>Recoverable</dt>" in page
     assert "<dt>Potential</dt>" not in page
     amounts = re.findall(r">(\$[0-9.–]+)</span>", steps)
-    assert amounts[3:] == ["$4.00", "$1.00", "$3.00", "$2.00", "$1–1.80"]
+    assert amounts[3:] == ["$4.00", "$1.00", "$3.00", "$2.00", "$1.00–1.80"]
 
 
 def test_the_overview_calls_it_recoverable(admin):
