@@ -68,7 +68,9 @@ class SpendBar:
 
 
 def spend_bar(spent_usd: Decimal, budget_usd: Decimal | None, end: MonthEnd | None) -> SpendBar | None:
-    """None where there is nothing to draw."""
+    """None where there is nothing to draw: what was spent alone would always be a full bar."""
+    if end is None and budget_usd is None:
+        return None
     spent = float(spent_usd)
     expected, low, high = (spent, spent, spent) if end is None else (end.end.expected_usd, end.end.low_usd, end.end.high_usd)
     top = max(spent, min(high, 2 * max(expected, float(budget_usd or 0))), float(budget_usd or 0)) * 1.02

@@ -1,3 +1,5 @@
+from decimal import Decimal
+
 import numpy as np
 
 from fleetwatch.costs.cells import Cell, summed
@@ -64,3 +66,10 @@ def test_what_a_service_waits_is_drawn_apart_from_what_is_waste():
 
     assert [(segment.state, segment.width) for segment in found] == [("stalled", "75.000%"), ("waiting", "25.000%")]
     assert found[1].title == "Waiting 25 %"
+
+
+def test_what_was_spent_alone_has_no_bar_and_beside_a_budget_its_share():
+    assert bars.spend_bar(Decimal(10), None, None) is None
+    assert bars.spend_bar(Decimal(0), None, None) is None
+    bar = bars.spend_bar(Decimal(10), Decimal(20), None)
+    assert (bar.spent, bar.budget_x, bar.label) == ("49.020%", "98.039%", "$10.00 spent, budget $20.00")

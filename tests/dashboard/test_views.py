@@ -397,7 +397,7 @@ BUDGETS = {
     "/jobs/slurm/della/1000": 36,
     "/waste": 16,
     "/status": 22,
-    "/settings": 26,
+    "/settings": 27,
     "/charts/spend": 12,
     "/charts/fleet": 8,
     "/charts/gpu-power?gpu=GPU-node-001-0": 12,
