@@ -35,6 +35,9 @@ def _knowing(allowed: Iterable[str], view: Run) -> Run:
         unknown = next((name for name in request.GET if name not in known), None)
         if unknown is not None:
             raise RequestError(f"there is no parameter {unknown[:LONGEST_NAME]!r}: {sentence}", field=unknown[:LONGEST_NAME])
+        repeated = next((name for name in request.GET if len(request.GET.getlist(name)) > 1), None)
+        if repeated is not None:
+            raise RequestError(f"{repeated!r} is there more than once", field=repeated)
         return view(request, **values)
 
     return asked

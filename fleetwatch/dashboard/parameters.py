@@ -13,6 +13,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 
 from fleetwatch.costs.totals import Scope
+from fleetwatch.lib.timeframes import TimeframeError
 
 View = Callable[..., HttpResponseBase]
 
@@ -36,6 +37,8 @@ def takes(*names: str) -> Callable[[View], View]:
                 return redirect(renamed)
             for name in _unknown(request, names)[:MAX_TOLD]:
                 messages.error(request, f"{_sentence(name, names)} What you see is not narrowed by it.")
+            for name in _repeated(request, names):
+                messages.error(request, f"{_once(name)} What you see is that of the last one.")
             return view(request, *args, **kwargs)
 
         answer.parameters = names  # type: ignore[attr-defined]
@@ -53,8 +56,10 @@ def takes_only(*names: str) -> Callable[[View], View]:
             renamed = _renamed(request, names)
             if renamed is not None:
                 return redirect(renamed)
-            unknown = _unknown(request, names)
-            return refused(unknown[0], names) if unknown else view(request, *args, **kwargs)
+            try:
+                return refusal(request, names) or view(request, *args, **kwargs)
+            except TimeframeError as error:
+                return refused(str(error))
 
         answer.parameters = names  # type: ignore[attr-defined]
         return answer
@@ -62,9 +67,17 @@ def takes_only(*names: str) -> Callable[[View], View]:
     return marked
 
 
-def refused(name: str, names: Collection[str]) -> HttpResponse:
-    """422: there is no such parameter; with those that there are."""
-    return HttpResponse(f"{_sentence(name, names)}\n", content_type="text/plain; charset=utf-8", status=422)
+def refusal(request: HttpRequest, names: Collection[str]) -> HttpResponse | None:
+    """422 with why, where the address of a file or a fragment can't be answered as it stands; None where it can."""
+    unknown, repeated = _unknown(request, names), _repeated(request, names)
+    if unknown:
+        return refused(_sentence(unknown[0], names))
+    return refused(_once(repeated[0])) if repeated else None
+
+
+def refused(sentence: str) -> HttpResponse:
+    """422 with the sentence, as plain text."""
+    return HttpResponse(f"{sentence}\n", content_type="text/plain; charset=utf-8", status=422)
 
 
 def filtered(request: HttpRequest) -> tuple[Scope, dict[str, str]]:
@@ -75,6 +88,14 @@ def filtered(request: HttpRequest) -> tuple[Scope, dict[str, str]]:
 
 def _unknown(request: HttpRequest, names: Collection[str]) -> list[str]:
     return [name for name in request.GET if name not in names]
+
+
+def _repeated(request: HttpRequest, names: Collection[str]) -> list[str]:
+    return [name for name in request.GET if name in names and len(request.GET.getlist(name)) > 1]
+
+
+def _once(name: str) -> str:
+    return f"The parameter {name!r} is there more than once."
 
 
 def _sentence(name: str, names: Collection[str]) -> str:

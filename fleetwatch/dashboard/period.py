@@ -51,10 +51,11 @@ class Period:
         }
 
 
-def read_period(request: HttpRequest, *, default: str = "7d", whole: Interval | None = None) -> Period:
+def read_period(request: HttpRequest, *, default: str = "7d", whole: Interval | None = None, is_page: bool = True) -> Period:
     """The request's period; one that can't be read is said on the page, and the default is shown.
 
     `whole`, where given, is what a request that names no period means instead of the default.
+    What is no page can say nothing: it raises TimeframeError.
     """
     now, organisation_zone = timezone.now(), zone()
     params = request.GET.dict()
@@ -63,6 +64,8 @@ def read_period(request: HttpRequest, *, default: str = "7d", whole: Interval | 
     try:
         timeframe = timeframes.parse(params, now=now, zone=organisation_zone, default=default)
     except timeframes.TimeframeError as error:
+        if not is_page:
+            raise
         messages.error(request, str(error))
         timeframe = timeframes.parse({}, now=now, zone=organisation_zone, default=default)
     return Period(timeframe, organisation_zone, now)

@@ -92,6 +92,8 @@ def _ends(params: Mapping[str, str], default: str) -> tuple[str, str]:
     name = params.get("range", "").strip()
     if name and name not in PRESETS:
         raise TimeframeError(f"There is no range {name!r}; there are {', '.join(PRESETS)}.", field="range")
+    if name and (params.get("from") or params.get("to")):
+        raise TimeframeError("`range` is a whole period: leave out `from` and `to`, or it.", field="range")
     first, last, _ = PRESETS[name or default]
     # an unescaped + arrives as a space: 2026-11-01T00:00+01:00
     start = params.get("from", "").strip().replace(" ", "+")

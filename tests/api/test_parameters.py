@@ -31,6 +31,15 @@ def test_a_filter_of_another_list_is_not_answered_for_everything(api):
     assert answer.json()["error"] == "there is no parameter 'node': parameters are from, range, to"
 
 
+@pytest.mark.parametrize(
+    ("query", "field"), [("from=now-1h&from=now-7d", "from"), ("team=a&team=b", "team"), ("range=1h&from=now-7d", "range")]
+)
+def test_of_two_words_on_one_thing_none_is_ignored(api, query, field):
+    answer = api.get(f"/api/v1/jobs?{query}")
+
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+
+
 def test_a_post_refuses_it_too(api):
     answer = api.post("/api/v1/ledger/try-policy?from=now-1h&to=now&mood=good", '{"thresholds": {}}', content_type="application/json")
 

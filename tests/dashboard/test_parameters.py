@@ -69,6 +69,32 @@ def test_a_file_or_a_fragment_refuses_it(small, address):
     assert "parameters are" in answer.content.decode()
 
 
+FILES = ("/waste.csv", "/now", "/worst", "/charts/spend")
+
+
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize(
+    "query", ["from=x", "range=bogus", "from=now&to=now-7d", "from=now-1h&from=now-7d", "range=1h&from=now-7d", "from=now-4000d"]
+)
+def test_a_file_of_a_period_that_cannot_be_read_is_not_one_of_another_period(small, file, query):
+    answer = small.get(f"{file}?{query}")
+
+    assert (answer.status_code, answer.headers["Content-Type"]) == (422, "text/plain; charset=utf-8")
+    # nothing is left to be said on the next page
+    assert not list(small.get("/jobs").context["messages"])
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("team=a&team=b", "The parameter 'team' is there more than once. What you see is that of the last one."),
+        ("range=1h&from=now-7d", "`range` is a whole period: leave out `from` and `to`, or it."),
+    ],
+)
+def test_a_page_says_what_of_two_words_it_does_not_follow(small, query, sentence):
+    assert sentence in text(small.get(f"/waste?{query}"))
+
+
 def test_each_chart_knows_its_own(small):
     assert set(charts.PARAMETERS) | set(charts.METRICS) == set(charts.CHARTS)
     assert small.get("/charts/spend?node=node-001&as=csv").status_code == 200

@@ -9,9 +9,10 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from fleetwatch.dashboard import charts, grid
-from fleetwatch.dashboard.parameters import refused
+from fleetwatch.dashboard.parameters import refusal, refused
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.lib.formulas import defused
+from fleetwatch.lib.timeframes import TimeframeError
 
 FORMS = ("json", "csv", "table")
 
@@ -20,15 +21,17 @@ FORMS = ("json", "csv", "table")
 @login_required
 def chart(request: HttpRequest, name: str) -> HttpResponse:
     known = (*charts.parameters(name), "as")
-    unknown = next((asked for asked in request.GET if asked not in known), None)
-    if unknown is not None:
-        return refused(unknown, known)
-    period = read_period(request)
+    refusal_of_names = refusal(request, known)
+    if refusal_of_names is not None:
+        return refusal_of_names
+    form = request.GET.get("as", "json")
     try:
+        period = read_period(request, is_page=form == "table")
         found = charts.build(name, request.GET.dict(), period)
     except charts.NoSuchChartError as error:
         raise Http404(str(error)) from error
-    form = request.GET.get("as", "json")
+    except TimeframeError as error:
+        return refused(str(error))
     if form not in FORMS:
         raise Http404(f"as={form}")
     if form == "csv":

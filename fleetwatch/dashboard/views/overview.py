@@ -83,7 +83,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 @takes_only(*PERIOD)
 def overview_now(request: HttpRequest) -> HttpResponse:
     """The notice line alone, for htmx."""
-    period = read_period(request)
+    period = read_period(request, is_page=False)
     return render(request, "dashboard/_now.html", period.context("overview", **_now(period.now)))
 
 
@@ -92,7 +92,7 @@ def overview_now(request: HttpRequest) -> HttpResponse:
 @takes_only(*PERIOD)
 def overview_worst(request: HttpRequest) -> HttpResponse:
     """The GPUs that wasted most in the last 24 hours; the page fetches it when it is there, so that it need not wait for it."""
-    period = read_period(request)
+    period = read_period(request, is_page=False)
     return render(request, "dashboard/_worst.html", period.context("overview", worst=_worst_gpus(period.now)))
 
 

@@ -125,7 +125,7 @@ def _csv_url(period: str, group_by: str, filters: dict[str, str]) -> str:
 @takes_only("group_by", *SUBJECTS, *PERIOD)
 def waste_csv(request: HttpRequest) -> HttpResponse:
     """The report as CSV: every line, exact."""
-    period = read_period(request)
+    period = read_period(request, is_page=False)
     group_by = request.GET.get("group_by", "team")
     if group_by not in CSV_GROUPS:
         raise Http404(group_by)
