@@ -1,14 +1,14 @@
 """Reads of the rate book: every rate there is or was, and what rates can be for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db.models import Max, Min, Q, QuerySet
+from django.db.models import Exists, Max, Min, OuterRef, Q, QuerySet
 
 from fleetwatch.costs.models import GPURate, NodePlace, Rate
-from fleetwatch.inventory.models import GPUModel
+from fleetwatch.inventory.models import GPU, GPUModel
 
 
 def rates() -> QuerySet[Rate]:
@@ -17,9 +17,11 @@ def rates() -> QuerySet[Rate]:
     return Rate.objects.select_related("gpu_model", "node", "gpu").order_by(*ordered)
 
 
-def priced_models() -> QuerySet[GPUModel]:
-    """GPU models of the fleet, and boards whose virtual GPUs it has."""
-    return GPUModel.objects.filter(Q(gpus__isnull=False) | Q(slices__gpus__isnull=False)).distinct().order_by("name")
+def priced_models() -> tuple[Sequence[GPUModel], Sequence[GPUModel]]:
+    """GPU models of the fleet, by name; and these with the boards whose virtual GPUs it has."""
+    whole, parts = GPU.objects.filter(model=OuterRef("pk")), GPU.objects.filter(model__board=OuterRef("pk"))
+    models = list(GPUModel.objects.annotate(is_there=Exists(whole)).filter(Q(is_there=True) | Exists(parts)).order_by("name"))
+    return [model for model in models if model.is_there], models
 
 
 def pools() -> list[str]:

@@ -118,6 +118,7 @@ def test_a_closed_month_of_before_keeps_its_dollars():
 
 
 def test_an_admin_may_choose_a_board_that_no_node_shows_whole(quarter):
-    assert [model.name for model in priced_models()] == ["A100-PCIE-40GB", "GRID A100-10C"]
+    GPUModel.objects.create(name="H200 SXM")
+    assert [[model.name for model in models] for models in priced_models()] == [["GRID A100-10C"], ["A100-PCIE-40GB", "GRID A100-10C"]]
     assert Subject(gpu_model=board(quarter)).doubt == ""
     assert Subject(gpu_model=GPUModel.objects.create(name="L4")).doubt == "No GPU of the model L4 is known."

@@ -28,7 +28,7 @@ from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.ingest import selectors as ingest
 from fleetwatch.inventory import silence
-from fleetwatch.inventory.models import GPUModel, Node
+from fleetwatch.inventory.models import Node
 from fleetwatch.ledger.selectors import closed_months
 from fleetwatch.notify import selectors as notify
 from fleetwatch.notify.models import Channel
@@ -98,6 +98,7 @@ def _page(
     channels = notify.channels()
     agent_tokens = ingest.agent_tokens()
     installs = done is not None and done.secret_kind in ("agent", "enrollment")
+    gpu_models, priced_models = book.priced_models()
     context: dict[str, Any] = {
         "is_admin": can_administer(request.user),
         "action": _form(action, sent or {}),
@@ -108,8 +109,8 @@ def _page(
         "organisation": organisation(),
         "rates": [(Subject.of_rate(rate).name, rate) for rate in book.rates()[:MAX_RATES]],
         "rates_left_off": max(0, Rate.objects.count() - MAX_RATES),
-        "gpu_models": GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name"),
-        "priced_models": book.priced_models(),
+        "gpu_models": gpu_models,
+        "priced_models": priced_models,
         "pools": book.pools()[:MAX_CHOICES],
         "nodes": Node.objects.order_by("name")[:MAX_CHOICES],
         "commitments": commitments(),
