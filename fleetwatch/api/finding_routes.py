@@ -14,7 +14,7 @@ from fleetwatch.accounts.models import User
 from fleetwatch.api import schemas
 from fleetwatch.api.auth import WriteToken
 from fleetwatch.api.period import INBOX, RequestError, asked
-from fleetwatch.api.vocabulary import FindingConfidence, FindingStatus
+from fleetwatch.api.vocabulary import FindingConfidence, FindingStatus, WastedState
 from fleetwatch.costs.held import held_interval
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.totals import Scope
@@ -202,26 +202,29 @@ class Asked(Schema):
 Action = Literal["accept", "dismiss", "snooze", "assign", "fixed", "reopen", "confirm", "reject"]
 
 
-class Which(schemas.Filter):
-    """Which findings: of a job, a cause, a status (null: any), given to somebody ("": to nobody)."""
+class Which(schemas.JobFilter):
+    """Which findings: of a job, a cause, a status (null: any), given to somebody ("": to nobody), of jobs of a kind or cluster, with
+    wasted time in a state."""
 
     job: schemas.Name = None
     cause: schemas.Name = None
     status: FindingStatus | None = None
     assignee: schemas.Name = None
+    state: WastedState | None = None
 
 
 @router.get("/findings", operation_id="listFindings", response=FindingPage)
 def findings(request: HttpRequest, period: Query[schemas.PeriodQuery], which: Query[Which], paging: Query[schemas.Page]) -> Answer:
     """Why GPU time was wasted, by what it could save, in the last 7 days unless asked otherwise. Without `status` all of them."""
     wanted = asked(request, default=INBOX)
-    scope = Scope(**which.dict(exclude={"cause", "status", "assignee"}))
+    scope = Scope(**which.dict(exclude={"cause", "status", "assignee", "kind", "cluster", "state"}))
     every = selectors.findings(wanted.interval, now=timezone.now(), scope=scope, cause=which.cause)
     # a job's, user's or team's own findings are of jobs alone
     of_place = scope == Scope(node=scope.node)
     of_places = places.findings(wanted.interval, now=timezone.now(), cause=which.cause, node=scope.node) if of_place else []
     if which.assignee is not None:
         every, of_places = every.assigned(which.assignee), places.assigned(of_places, which.assignee)
+    every, of_places = places.narrowed(every, of_places, kind=which.kind, cluster=which.cluster, state=which.state)
     page, following = wanted.page(every if which.status is None else every.of_status(which.status), paging.limit)
     rows = [finding_row(line) for line in selectors.with_jobs(page, before=wanted.interval.end)]
     sums = {

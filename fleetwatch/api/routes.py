@@ -33,7 +33,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.inventory.selectors import hosts
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import with_outcomes
-from fleetwatch.jobs.selectors import changes, contradictions, job_sources, namesakes, pending_jobs
+from fleetwatch.jobs.selectors import changes, contradictions, job_ids, job_sources, namesakes, pending_jobs
 from fleetwatch.jobs.selectors import job as job_of_key
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.telemetry import selectors as telemetry
@@ -79,11 +79,12 @@ def waste(request: HttpRequest, period: Period, where: Where, paging: Paging, gr
 
 
 @router.get("/jobs", operation_id="listJobs", response=schemas.JobPage, tags=["jobs"])
-def jobs(request: HttpRequest, period: Period, where: Where, paging: Paging) -> Answer:
+def jobs(request: HttpRequest, period: Period, where: Query[schemas.JobFilter], paging: Paging) -> Answer:
     """Jobs that held GPU time in the period, by wasted dollars; `queues` is what jobs wait for at this moment, whatever the filter."""
     wanted = asked(request)
-    scope = Scope(**where.dict(), is_allocated=True)
-    page = costs.ranked(wanted.interval, "job", scope=scope, start=wanted.offset, size=paging.limit)
+    scope = Scope(**where.dict(exclude={"kind", "cluster"}), is_allocated=True)
+    among = job_ids(kind=where.kind, cluster=where.cluster)
+    page = costs.ranked(wanted.interval, "job", scope=scope, start=wanted.offset, size=paging.limit, among=among)
     named = Job.objects.select_related("team").filter(key__in=[group.key for group in page.groups])
     found = {job.key: job for job in with_outcomes(into_teams(named, before=wanted.interval.end))}
     why = diagnosis.primary_causes(wanted.interval, scope=scope, job_ids=[job.pk for job in found.values()])
@@ -137,14 +138,15 @@ def nodes(request: HttpRequest, period: Period, paging: Paging) -> Answer:
 
 
 @router.get("/gpus", operation_id="listGpus", response=schemas.GPUPage, tags=["fleet"])
-def gpus(request: HttpRequest, period: Period, paging: Paging, node: schemas.Name = None) -> Answer:
+def gpus(request: HttpRequest, period: Period, paging: Paging, node: schemas.Name = None, gpu_model: schemas.Name = None) -> Answer:
     """All physical GPUs by node and index, retired ones too, each with its figures in the period; of a node also those that left it."""
     wanted = asked(request)
     physical = GPU.objects.filter(parent__isnull=True, first_ms__isnull=False).order_by("node__name", "index", "uuid")
     listed = inventory.here(physical) if node is None else physical.filter(node__name=node)
+    listed = listed if gpu_model is None else listed.filter(model__name=gpu_model)
     page, following = wanted.page(listed.select_related("node", "model", "parent").prefetch_related("instances"), paging.limit)
     newest = inventory.newest_rows(gpu.uuid for gpu in page)
-    told = costs.some_gpus(wanted.interval, [gpu.pk for gpu in newest.values()], scope=Scope(node=node))
+    told = costs.some_gpus(wanted.interval, [gpu.pk for gpu in newest.values()], scope=Scope(node=node, gpu_model=gpu_model))
     by_uuid = _figures_by_key(told.lines)
     lines = [rows.gpu_row(gpu, by_uuid.get(gpu.uuid) or figures(nothing())) for gpu in page]
     return wanted.echo() | {"totals": figures(told.totals), "rows": lines, "next_cursor": following}

@@ -120,6 +120,13 @@ class Filter(Schema):
     gpu_model: Name = None
 
 
+class JobFilter(Filter):
+    """Of jobs of that kind and cluster."""
+
+    kind: JobKind | None = None
+    cluster: Name = None
+
+
 class Page(Schema):
     """One page of a list. A cursor is the next_cursor of the page before; it keeps the period of page one."""
 

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import WithJsonSchema
 
 State = Literal["useful", "underused", "stalled", "idle", "starting", "orphaned", "free", "unavailable", "unobserved"]
+WastedState = Literal["idle", "stalled", "underused", "orphaned"]
 Tier = Literal["", "certain", "probable", "potential"]
 JobKind = Literal["batch", "interactive", "service"]
 Confidence = Literal["low", "medium", "high"]

@@ -153,11 +153,6 @@ def jobs_by_key(keys: Iterable[str], *, before: datetime) -> dict[str, Job]:
     return {job.key: job for job in into_teams(Job.objects.filter(key__in=list(keys)).select_related("team"), before=before)}
 
 
-def named_jobs(text: str) -> list[int]:
-    """The ids of the jobs whose key or name contains the text."""
-    return list(Job.objects.filter(Q(key__icontains=text) | Q(name__icontains=text)).values_list("pk", flat=True))
-
-
 def owners(keys: Iterable[str], *, before: datetime) -> dict[str, Owner]:
     """Who the jobs belonged to just before that moment, by key; a job whose row is gone belongs to nobody."""
     wanted = list(keys)

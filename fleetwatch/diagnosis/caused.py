@@ -67,6 +67,10 @@ class Caused:
         """Idle, stalled and underused, whatever their tier."""
         return sum(self.ms)
 
+    def wasted_in(self, state: str) -> bool:
+        """Whether any of it was wasted in that state of the ledger."""
+        return any(ms > 0 and of == state for ms, (of, _) in zip(self.ms, WASTE.values(), strict=True))
+
     @property
     def wasted_usd(self) -> Decimal:
         return pricing.divided(sum(self.usd_ms, ZERO))

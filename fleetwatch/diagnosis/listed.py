@@ -9,8 +9,8 @@ import numpy as np
 
 from fleetwatch.accounts.models import User
 from fleetwatch.costs.spans import Bools, Ints
-from fleetwatch.diagnosis.caused import Caused, Saving
-from fleetwatch.diagnosis.columns import HIGH, Decided, Lines
+from fleetwatch.diagnosis.caused import WASTE, Caused, Saving
+from fleetwatch.diagnosis.columns import FIGURES, HIGH, Decided, Lines
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.jobs.models import Job
 
@@ -69,6 +69,16 @@ class Findings:
         """Those given to the user of that name; "" = to nobody."""
         owner = user_id(name)
         return self._of_groups([owner_id == owner and (owner is not None or not name) for _, owner_id in self.groups])
+
+    def of_jobs(self, **facts: str) -> "Findings":
+        """Those of jobs with these facts: kind, cluster."""
+        jobs = Job.objects.filter(pk__in=np.unique(self.lines.job).tolist(), **facts)
+        return self._where(np.isin(self.lines.job, list(jobs.values_list("pk", flat=True))))
+
+    def wasted_in(self, state: str) -> "Findings":
+        """Those with wasted time in that state of the ledger."""
+        wasted = [self.lines.sums(FIGURES.index(name)) for name, (of, _) in WASTE.items() if of == state]
+        return self._where(np.add.reduce(wasted) > 0)
 
     def counts(self) -> Counter[str]:
         """How many by status."""

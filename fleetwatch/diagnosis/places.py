@@ -103,6 +103,29 @@ def assigned(lines: Iterable[Line], name: str) -> list[Line]:
     return [line for line in lines if line.finding.assignee_id == owner and (owner is not None or not name)]
 
 
+def narrowed(
+    of_jobs: Findings, of_places: Iterable[Line], *, kind: str | None = None, cluster: str | None = None, state: str | None = None
+) -> tuple[Findings, list[Line]]:
+    """Those of jobs of that kind and cluster, and of places of that cluster, that wasted time in that state; None = any.
+
+    A kind is of jobs alone, and a node is of no cluster.
+    """
+    facts = {name: value for name, value in (("kind", kind), ("cluster", cluster)) if value is not None}
+    if facts:
+        of_jobs = of_jobs.of_jobs(**facts)
+    if state is not None:
+        of_jobs = of_jobs.wasted_in(state)
+    lines = [line for line in of_places if kind is None and cluster in (None, line.finding.cluster)]
+    return of_jobs, [line for line in lines if state is None or _is_wasted_in(line, state)]
+
+
+def _is_wasted_in(line: Line, state: str) -> bool:
+    """Orphaned time is a state of its own, though its dollars stand where those of idle do."""
+    if line.finding.cause == ORPHANED:
+        return state == ORPHANED
+    return line.caused.wasted_in(state)
+
+
 def saving(of_jobs: Findings, of_places: Iterable[Line], *statuses: str) -> Saving:
     """What findings that stand so could save: of places those whose time is a part of what was wasted, as jobs' is."""
     wasted = [line.caused for line in of_places if line.finding.cause not in OF_CAPACITY and line.status in statuses]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from django.db import connection
-from django.db.models import Min
+from django.db.models import Min, Q
 
 from fleetwatch.inventory.models import Node
 from fleetwatch.jobs import records
@@ -198,6 +198,15 @@ def job(key: str) -> Job | None:
         longest_ms = max(held_ms.values(), default=0)
         return next(job for job in sharing if 2 * held_ms.get(job.pk, 0) >= longest_ms)
     return sharing[0] if sharing else jobs.filter(key=key.removesuffix(FIRST)).first()
+
+
+def job_ids(*, text: str = "", kind: str | None = None, cluster: str | None = None) -> list[int] | None:
+    """The ids of jobs with the text in key or name, of that kind and cluster; None where nothing is asked: of all."""
+    facts = {name: value for name, value in (("kind", kind), ("cluster", cluster)) if value is not None}
+    if not text and not facts:
+        return None
+    named = Q(key__icontains=text) | Q(name__icontains=text) if text else Q()
+    return list(Job.objects.filter(named, **facts).values_list("pk", flat=True))
 
 
 def namesakes(job: Job) -> list[Job]:

@@ -70,6 +70,39 @@ def test_findings_are_narrowed(api, found):
         assert len(api.get(f"/api/v1/findings?{query}").json()["rows"]) == count, query
 
 
+def test_findings_are_narrowed_by_what_their_jobs_are_and_by_the_state_that_was_wasted(api, found):
+    notebook = job("slurm/erie/9", kind="interactive", cluster="erie")
+    cause("hung", of=notebook, on=gpu(3), start=NOW - timedelta(hours=2), waste="stalled_probable_ms")
+    finding(notebook, "hung", first_ms=to_ms(NOW) - 2 * HOUR_MS, last_ms=to_ms(NOW) - HOUR_MS)
+
+    for query, causes in (
+        ("", ["hung", "idle_held"]), ("kind=batch", ["idle_held"]), ("kind=interactive", ["hung"]), ("kind=service", []),
+        ("cluster=erie", ["hung"]), ("cluster=della", []), ("state=idle", ["idle_held"]), ("state=stalled", ["hung"]),
+        ("state=underused", []), ("state=stalled&kind=batch", []), ("node=n1&state=stalled", ["hung"]), ("node=n2", []),
+    ):  # fmt: skip
+        answer = api.get(f"/api/v1/findings?{query}").json()
+        assert sorted(row["cause"] for row in answer["rows"]) == causes, query
+        assert answer["potential"]["high_usd"] == 2.0 * len(causes), query
+    assert api.get("/api/v1/findings?kind=nap").status_code == 422
+    assert api.get("/api/v1/findings?state=useful").status_code == 422
+
+
+def test_of_machines_and_queues_a_cluster_finds_its_own_and_a_kind_none(api, found):
+    when = {"start": NOW - timedelta(hours=2)}
+    capacity("orphaned", on=gpu(1), **when)
+    capacity("queue_or_scheduler", on=gpu(2), cluster="della", **when)
+    span = {"first_ms": to_ms(NOW) - 2 * HOUR_MS, "last_ms": to_ms(NOW)}
+    place("orphaned", node=gpu().node, **span)
+    place("queue_or_scheduler", cluster="della", **span)
+
+    for query, causes in (
+        ("", ["orphaned", "queue_or_scheduler"]), ("cluster=della", ["queue_or_scheduler"]), ("cluster=erie", []), ("kind=batch", []),
+        ("state=orphaned", ["orphaned"]), ("state=idle", []),
+    ):  # fmt: skip
+        assert sorted(row["cause"] for row in api.get(f"/api/v1/findings?{query}").json()["places"]) == causes, query
+    assert api.get("/api/v1/findings?state=orphaned").json()["rows"] == []
+
+
 def test_machines_and_queues_stand_beside_jobs_and_in_no_sum_of_waste(api, found):
     when = {"start": NOW - timedelta(hours=2)}
     capacity("gpu_fault", on=gpu(1), **when)

@@ -176,6 +176,22 @@ def test_waste_can_be_narrowed(api):
     assert [row["key"] for row in rows] == ["slurm/della/1"]
 
 
+def test_jobs_are_narrowed_by_kind_and_cluster_and_gpus_by_model(api):
+    big, small = a_gpu(model="H100", uuid="GPU-A"), a_gpu(model="L4", uuid="GPU-B")
+    an_entry(big, job=a_job(key="slurm/della/1", kind="batch", cluster="della"))
+    an_entry(small, job=a_job(key="k8s/erie/2", kind="service", cluster="erie"))
+
+    for query, keys in (("kind=service", ["k8s/erie/2"]), ("cluster=della", ["slurm/della/1"]), ("cluster=della&kind=service", [])):
+        answer = api.get(f"/api/v1/jobs?{query}").json()
+        assert [row["key"] for row in answer["rows"]] == keys, query
+        assert answer["totals"]["capacity_ms"] == 3_600_000 * len(keys), query
+    for model, uuids in (("L4", ["GPU-B"]), ("T4", [])):
+        answer = api.get(f"/api/v1/gpus?gpu_model={model}").json()
+        assert [row["uuid"] for row in answer["rows"]] == uuids
+        assert answer["totals"]["capacity_ms"] == 3_600_000 * len(uuids)
+    assert api.get("/api/v1/jobs?kind=nap").status_code == 422
+
+
 def test_pages_follow_each_other_without_gap_or_repeat_and_keep_their_period(api):
     gpu = a_gpu()
     for number in range(5):

@@ -38,6 +38,21 @@ def test_the_inbox_shows_what_could_be_saved_and_the_command(admin, found):
     assert "scancel &#x27;&lt;script&gt;alert(1)&lt;/script&gt;; rm -rf /&#x27;" in page
 
 
+def test_the_inbox_is_narrowed_by_the_names_of_the_api_and_says_by_what(admin, found):
+    for query, is_there in (
+        ("node=n1", True), ("node=n2", False), ("kind=batch", True), ("kind=service", False), ("cluster=erie", False), ("state=idle", True),
+        ("state=stalled", False), ("gpu_model=H100+SXM", True), ("gpu_model=L4", False), ("job=slurm/della/7", True),
+        ("job=slurm/x/1", False), ("project=p", False), ("cost_centre=c", False),
+    ):  # fmt: skip
+        page = admin.get(f"/findings?{query}").content.decode()
+        name, _, value = query.partition("=")
+        assert (f'href="/findings/{found.pk}' in page) == is_there, query
+        assert "There is no parameter" not in page
+        assert f'<input type="hidden" name="{name}" value="{value.replace("+", " ")}">' in page, query
+    page = admin.get("/findings?kind=nap").content.decode()
+    assert "There is no `kind` &#x27;nap&#x27;; there are batch, interactive, service." in page
+
+
 def test_what_has_no_rate_is_told_beside_the_dollars_that_it_is_not_in(admin, found):
     told = "GPU-hours have no rate"
     pages = ("/findings", f"/findings/{found.pk}")

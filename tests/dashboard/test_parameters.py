@@ -44,7 +44,7 @@ def test_every_page_says_what_its_address_may_ask_for():
         ("/jobs?state=running", "There is no parameter 'state': parameters are q, team, user, project, cost_centre, node, gpu_model,"),
         ("/waste?tz=America/New_York", "There is no parameter 'tz': parameters are group_by, team,"),
         ("/fleet?team=nlp", "There is no parameter 'team': parameters are metric, from, to, range."),
-        ("/findings?node=n1", "There is no parameter 'node': parameters are status, cause,"),
+        ("/findings?gpu=n1", "There is no parameter 'gpu': parameters are status, cause,"),
         ("/budgets?from=now-7d", "There is no parameter 'from': there are none here."),
         ("/reports?team=nlp", "There is no parameter 'team': there are none here."),
         ("/settings?tab=rates", "There is no parameter 'tab': parameters are edit."),

@@ -1,7 +1,7 @@
 """The savings inbox, one finding with its evidence, what people decide, and the explanation of each cause."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -18,12 +18,12 @@ from django.views.decorators.http import require_GET, require_POST
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.permissions import can_administer
 from fleetwatch.costs.held import held_interval
-from fleetwatch.costs.totals import EVERYTHING, Scope
+from fleetwatch.costs.totals import Scope
 from fleetwatch.dashboard import pages, words
 from fleetwatch.dashboard import places as place_pages
 from fleetwatch.dashboard import selectors as rows
 from fleetwatch.dashboard.choices import chosen
-from fleetwatch.dashboard.parameters import PERIOD, takes
+from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.recoverable import waterfall
 from fleetwatch.diagnosis import advice, deciding, demand, evidence, fixes, places, recurring, rules_in_words, selectors
@@ -35,6 +35,7 @@ from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.diagnosis.store import UNFIT
 from fleetwatch.inventory.models import GPU
+from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.telemetry import selectors as telemetry
 
@@ -45,6 +46,8 @@ MAX_CHOICES = 200
 SNOOZES = {"1": "1 day", "7": "1 week", "30": "30 days"}
 STATUSES = {"open": "Open", "accepted": "Accepted", "snoozed": "Snoozed", "fixed": "Fixed", "dismissed": "Dismissed", "all": "All"}
 DEMAND_H = 24
+IN_FORM = ("team", "user")  # filters with a field of their own
+WASTED_STATES = ("idle", "stalled", "underused", "orphaned")
 STILL_OPEN = ("open", "snoozed")
 _DONE = {
     "accept": "Accepted: somebody will change it.",
@@ -71,22 +74,28 @@ class Row:
 
 @require_GET
 @login_required
-@takes("status", "cause", "team", "user", "assignee", "after", *PERIOD)
+@takes("status", "cause", "job", "kind", "cluster", "state", *SUBJECTS, "assignee", "after", *PERIOD)
 def findings(request: HttpRequest) -> HttpResponse:
     if not rows.has_data():
         return redirect("welcome")
     period, asked = read_period(request), request.GET
     status = chosen(request, "status", STATUSES, default="open")
     code = chosen(request, "cause", (*BY_CODE, *UNFIT)) or None
+    kind = chosen(request, "kind", Job.Kind.values) or None
+    state = chosen(request, "state", WASTED_STATES) or None
     teams, people = list(Team.objects.order_by("slug")), list(deciding.candidates())
     team = chosen(request, "team", [team.slug for team in teams]) or None
     assignee = chosen(request, "assignee", [person.username for person in people])
-    scope = Scope(team=team, user=asked.get("user") or None)
+    scope, filters = filtered(request)
+    job, cluster = asked.get("job") or None, asked.get("cluster") or None
+    scope = replace(scope, team=team, job=job)
     every = selectors.findings(period.interval, now=period.now, scope=scope, cause=code)
     # machines and the queue are nobody's team
-    of_places = [] if scope != EVERYTHING else places.findings(period.interval, now=period.now, cause=code)
+    of_places = [] if scope != Scope(node=scope.node) else places.findings(period.interval, now=period.now, cause=code, node=scope.node)
     if assignee:
         every, of_places = every.assigned(assignee), places.assigned(of_places, assignee)
+    every, of_places = places.narrowed(every, of_places, kind=kind, cluster=cluster, state=state)
+    others = {"job": job, "kind": kind, "cluster": cluster, "state": state} | filters
     place_lines = [line for line in of_places if status in ("all", line.status)]
     page = pages.page_of(every if status == "all" else every.of_status(status), after=asked.get("after", ""), size=PAGE_SIZE)
     shown = selectors.with_jobs(page.rows, before=period.interval.end)
@@ -113,6 +122,7 @@ def findings(request: HttpRequest) -> HttpResponse:
         "teams": teams[:MAX_CHOICES],
         "people": people[:MAX_CHOICES],
         "filters": {"cause": code, "team": team, "user": asked.get("user", ""), "assignee": assignee},
+        "other_filters": {name: value for name, value in others.items() if value and name not in IN_FORM},
         "is_admin": can_administer(request.user),
         "has_examples": any(row.caused.has_example_rates for row in (*shown, *place_lines)),
     }

@@ -28,7 +28,7 @@ from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.diagnosis.selectors import Primary
 from fleetwatch.jobs.models import Allocation, Job
 from fleetwatch.jobs.outcomes import with_outcomes
-from fleetwatch.jobs.selectors import changes, contradictions, namesakes, wait_ms
+from fleetwatch.jobs.selectors import changes, contradictions, job_ids, namesakes, wait_ms
 from fleetwatch.jobs.selectors import job as job_of_key
 
 PAGE_SIZE = 50
@@ -55,13 +55,15 @@ class JobLine:
 
 @require_GET
 @login_required
-@takes("q", *SUBJECTS, "sort", "after", *PERIOD)
+@takes("q", *SUBJECTS, "kind", "cluster", "sort", "after", *PERIOD)
 def jobs(request: HttpRequest) -> HttpResponse:
     period = read_period(request)
     sort = chosen(request, "sort", SORTS, default="waste")
     scope, filters = filtered(request)
     text, place = request.GET.get("q", "").strip(), pages.read_place(request.GET.get("after", ""))
-    among = selectors.named_jobs(text) if text else None
+    kind, cluster = chosen(request, "kind", Job.Kind.values) or None, request.GET.get("cluster") or None
+    among = job_ids(text=text, kind=kind, cluster=cluster)
+    filters |= {name: value for name, value in (("kind", kind), ("cluster", cluster)) if value}
     held = replace(scope, is_allocated=True)
     page = costs.ranked(period.interval, "job", scope=held, sort=sort, start=place or 0, size=PAGE_SIZE, among=among)
     rows = selectors.jobs_by_key((group.key for group in page.groups), before=period.interval.end)
