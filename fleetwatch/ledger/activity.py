@@ -299,7 +299,8 @@ def spin_fraction(windows: Windows, *, idle_w: Floats, limit_w: Floats, policy: 
 def _near_idle(power_w: Floats, power_ratio: Floats, limit_w: Floats, policy: Policy) -> Mask:
     """Where power is hardly more than what an idle context draws: by the range above idle, without idle power by the limit."""
     by_limit = np.isnan(power_ratio) & (power_w < policy.spin_limit_ratio * limit_w)
-    return np.asarray((power_ratio <= policy.spin_power_max) | by_limit)
+    draws_work = power_w > policy.work_limit_ratio * limit_w  # whatever somebody set as idle power
+    return np.asarray(((power_ratio <= policy.spin_power_max) | by_limit) & ~draws_work)
 
 
 def _spinning(windows: Windows, is_near_idle: Mask, policy: Policy) -> tuple[Floats, Mask]:

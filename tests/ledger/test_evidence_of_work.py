@@ -150,3 +150,10 @@ def test_a_busy_counter_beside_the_power_of_work_is_no_phantom(memory, watts, st
     found = totals(judged_on(H100, says))
 
     assert (found.get("idle", 0) == HOUR) == (state == "idle")
+
+
+@pytest.mark.parametrize(("watts", "state"), [(420.0, "stalled"), (421.0, "useful")])
+def test_an_idle_power_that_was_set_too_high_makes_no_busy_waiting_of_the_power_of_work(watts, state):
+    found = totals(judged_on((600.0, 700.0), BUSY | {"power_w": watts, "sm_active": 0.85}))
+
+    assert found == {state: HOUR}
