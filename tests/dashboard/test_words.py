@@ -1,7 +1,10 @@
 """Kinds of events as people read them."""
 
+import pytest
+
 from agent.wire import EVENT_KINDS
 from fleetwatch.dashboard import words
+from fleetwatch.dashboard.templatetags.fleetwatch import inside
 
 
 def test_every_kind_of_event_has_words():
@@ -11,3 +14,17 @@ def test_every_kind_of_event_has_words():
 
 def test_a_newer_agents_event_is_told_in_plain_letters():
     assert words.event("fan_stuck") == "fan stuck"
+
+
+@pytest.mark.parametrize(
+    ("label", "text"),
+    [
+        ("Last 7 days", "last 7 days"),
+        ("A service that mostly waits", "a service that mostly waits"),
+        ("GPU larger than the work", "GPU larger than the work"),
+        ("G", "g"),
+        ("", ""),
+    ],
+)
+def test_a_label_within_a_sentence_keeps_its_abbreviations(label, text):
+    assert inside(label) == text

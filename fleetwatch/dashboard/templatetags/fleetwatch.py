@@ -125,8 +125,8 @@ def state_label(name: str) -> str:
 
 @register.filter
 def inside(label: str) -> str:
-    """A label as it stands inside a sentence: "Last 7 days" becomes "last 7 days", a month's name stays."""
-    return label[:1].lower() + label[1:]
+    """A label as it stands inside a sentence: "Last 7 days" becomes "last 7 days", "GPU can't work" stays."""
+    return label if label[1:2].isupper() else label[:1].lower() + label[1:]
 
 
 @register.filter
