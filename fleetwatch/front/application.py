@@ -1,7 +1,7 @@
 """The ASGI application: each request read whole, then given to the threads of its kind.
 
 Each kind has its own threads and connections to the database, so that none starves another: agents' batches, people and
-scripts that are known, strangers, passwords, which cost half a second each, and `/healthz`.
+scripts that are known, strangers, passwords, which cost half a second each, static files, and `/healthz`.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ MORE_IS_FOR_USERS = ", which is for who is logged in to send"
 MAX_FORM_BYTES = requests.MAX_BATCH_BYTES + 65_536
 # Of people's and scripts' larger bodies, together and of one user.
 MAX_HELD_BYTES, MAX_HELD_OF_USER = 64 * 1024 * 1024, 16 * 1024 * 1024
-PIECE_BYTES = 65_536
+PIECE_BYTES = wsgi.PIECE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,11 @@ class Request:
         return self.headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.headers
 
     @property
+    def is_file(self) -> bool:
+        """Whether it asks for a static file."""
+        return self.path.startswith("/static/") and self.scope["method"] in ("GET", "HEAD") and not self.has_body
+
+    @property
     def is_large(self) -> bool:
         """Whether the body may be larger than what strangers may send."""
         declared = self.headers.get(b"content-length", b"")
@@ -124,6 +129,7 @@ class Front:
         self._strangers = Lane("strangers", threads=STRANGERS_THREADS, waiting=256)
         self._guesses = Lane("guesses", threads=PASSWORD_THREADS, waiting=64)
         self._health = Lane("health", threads=1, waiting=256)
+        self._files = Lane("files", threads=1, waiting=256)  # no thread that may wait for the database
         self._asking_database = (self._tokens, self._long_way, self._pages, self._strangers, self._passwords, self._guesses)
         self._room = bodies.Room(free=MAX_STRANGERS_BYTES, per_sender=MAX_HELD_OF_USER, in_all=MAX_HELD_BYTES)
         self._taken: set[Hashable] = set()  # tokens of which a batch is being read, ids of nodes of which one is stored
@@ -157,6 +163,8 @@ class Front:
         self._check_servers(request)
         if request.path == HEALTH:
             return await self._django(request, self._health, request.stranger)
+        if request.is_file:
+            return await self._django(request, self._files, request.stranger)
         if request.scope["method"] == "POST" and request.path == ingest.PATH:
             return await self._batch(request)
         if request.scope["method"] == "POST" and request.path == ENROLL:
@@ -165,7 +173,7 @@ class Front:
 
     def _check_servers(self, request: Request) -> None:
         """Raises DatabaseAwayError or CacheAwayError where the answer needs the one that is away."""
-        needs_database = request.path != HEALTH and not request.path.startswith("/static/")
+        needs_database = request.path != HEALTH and not request.is_file
         if needs_database and self.database.is_away:
             raise refused.DatabaseAwayError
         if request.is_password and self.cache.is_away:
@@ -253,7 +261,7 @@ class Front:
 
     def close(self) -> None:
         """Gives threads and connections back that have nothing to do."""
-        for lane in (*self._asking_database, self._health):
+        for lane in (*self._asking_database, self._health, self._files):
             lane.close()
         self._groups.close()
         self.database.close()

@@ -22,7 +22,7 @@ class Waits(enum.Enum):
 # Seconds. How long a body may take depends on its size: bodies.py.
 HEAD_S = 10.0
 NEXT_S = 75.0  # longer than a proxy in front of us keeps idle connections (nginx: 60 s), so that it is the one who ends them
-ANSWER_S = 20.0  # for each 48 KiB, by asyncio's marks of a full and an empty buffer
+ANSWER_S = 20.0  # for each 28 KiB, by the marks of a full and an empty buffer
 LIMITS_S = {Waits.HEAD: HEAD_S, Waits.NEXT: NEXT_S, Waits.ANSWER: ANSWER_S}
 
 

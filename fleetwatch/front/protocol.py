@@ -21,10 +21,14 @@ HEAD_TOO_LARGE = f"The head of a request may have {MAX_HEAD_BYTES // 1024} KiB: 
 # Browsers, proxies and agents send some twenty; each one costs the loop that all share.
 MAX_HEADERS = 100
 TOO_MANY_HEADERS = f"A request may have {MAX_HEADERS} headers: send fewer."
+# Pieces of a body in one read (256 KiB at most): an honest chunk has kilobytes, and each costs that loop too.
+MAX_PIECES = 1000
 NO_REQUEST = "This is no request of HTTP/1.1."
 # What is still taken of a peer that was told that its head is none: it would otherwise not hear it.
 MAX_LINGER_BYTES = 4 * 1024 * 1024
 SWEEP_EVERY_S = 1.0
+# What the kernel and we hold of an answer that its peer does not take; a thousand such peers would else hold gigabytes.
+MAX_KERNEL_UNSENT, MAX_UNSENT = 65_536, 16_384
 DROP_UNSENT = struct.pack("ii", 1, 0)  # SO_LINGER for no seconds: the kernel keeps nothing for who does not read
 
 log = structlog.get_logger(__name__)
@@ -36,6 +40,10 @@ class PipelinedError(Exception):
 
 class TooManyHeadersError(Exception):
     """A request has more headers than any honest one."""
+
+
+class TooManyPiecesError(Exception):
+    """A body comes in chunks of some bytes."""
 
 
 class HostError(Exception):
@@ -62,9 +70,12 @@ class PatientProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.flow = Reading(transport)
+        transport.set_write_buffer_limits(high=MAX_UNSENT)
+        self._set_option(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_KERNEL_UNSENT)
         self._peer = holder_of(self.client[0]) if self.client else ""
         self._head_bytes = 0  # since the last byte of a body, or the last request's end
         self._header_count = 0  # of the request, trailers among them
+        self._piece_count = 0  # of bodies, in what was read last
         self._is_head_whole = False
         self._is_last = False
         self._held = Connection(self._disconnect, transport.get_write_buffer_size, None if self.proxies else self._peer, self.loop.time())
@@ -82,6 +93,7 @@ class PatientProtocol(HttpToolsProtocol):
         if self._held.waits_for is Waits.NEXT:
             self._wait_for(Waits.HEAD)
         self._head_bytes += len(data)
+        self._piece_count = 0
         super().data_received(data)
         if self._is_last or self.transport.is_closing():
             return
@@ -100,11 +112,17 @@ class PatientProtocol(HttpToolsProtocol):
         if self._header_count > MAX_HEADERS:
             self.headers.clear()
             raise TooManyHeadersError
-        if not self._is_head_whole:  # a trailer is no header: it is counted and dropped
-            super().on_header(name, value)
+        if self._is_head_whole:  # a trailer is no header: it is counted and dropped
+            return
+        if name.lower() == b"cookie":
+            value = value.replace(b"\\", b"")  # none of ours has one, and Python before 3.11.10 takes seconds to unquote thousands
+        super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
         self._head_bytes = 0
+        self._piece_count += 1
+        if self._piece_count > MAX_PIECES:
+            raise TooManyPiecesError
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -180,10 +198,13 @@ class PatientProtocol(HttpToolsProtocol):
 
     def _disconnect(self) -> None:
         """Ends the connection now, whatever was not sent yet."""
+        self._set_option(socket.SOL_SOCKET, socket.SO_LINGER, DROP_UNSENT)
+        self.transport.abort()
+
+    def _set_option(self, level: int, option: int, value: int | bytes) -> None:
         own: socket.socket | None = self.transport.get_extra_info("socket")
         if own is not None:
-            own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, DROP_UNSENT)
-        self.transport.abort()
+            own.setsockopt(level, option, value)
 
     def _wait_for(self, what: Waits | None) -> None:
         self._held.wait_for(what, self.loop.time())

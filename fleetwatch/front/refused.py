@@ -18,6 +18,7 @@ from fleetwatch.operations import disk
 
 READY = "/readyz"
 UTF_8 = frozenset({"utf-8", "utf8"})
+MAX_CONTENT_TYPE = 256  # a form's boundary has 70 characters at most; to read one of 60 KiB takes seconds
 # What Django's middlewares say on each page of theirs.
 SAFE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -49,6 +50,8 @@ class CharsetError(Exception):
 
 def check_charset(content_type: str) -> None:
     """Raises CharsetError: Django takes any codec that Python knows for an encoding of text, and fails at it."""
+    if len(content_type) > MAX_CONTENT_TYPE:
+        raise CharsetError
     try:
         _, parameters = parse_header_parameters(content_type)
     except (LookupError, ValueError) as error:

@@ -13,6 +13,7 @@ from django.db import close_old_connections
 
 Environ = dict[str, Any]
 Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
+PIECE_BYTES = 32_768  # of an answer, sent at once
 NOT_PREFIXED = {"content-type": "CONTENT_TYPE", "content-length": "CONTENT_LENGTH"}
 
 
@@ -26,7 +27,7 @@ class FileAnswer:
         return self
 
     def __next__(self) -> bytes:
-        if part := self.file.read(65_536):
+        if part := self.file.read(PIECE_BYTES):
             return part
         raise StopIteration
 

@@ -1,6 +1,5 @@
 """The web server in a thread of the test, and peers with plain sockets."""
 
-import asyncio
 import contextlib
 import gzip
 import json
@@ -49,7 +48,7 @@ class Server:
         self._thread = threading.Thread(target=self._run)
 
     def _run(self):
-        asyncio.run(self._server.serve(sockets=[self._listening]))
+        self._server.run(sockets=[self._listening])
 
     def __enter__(self):
         self._thread.start()

@@ -260,6 +260,50 @@ def test_what_is_not_utf_8_is_told_so(server, path, charset):
     assert "UTF-8" in refused.json()["error"]
 
 
+@pytest.mark.parametrize(("length", "status"), [(256, 200), (257, 415)])
+def test_a_content_type_is_short(server, length, status):
+    content_type = 'text/plain; a="'
+
+    assert server.get(LOGIN, content_type=content_type + ";" * (length - len(content_type))).status == status
+
+
+def test_an_escaped_cookie_is_not_unescaped(server, ada):
+    """Python before 3.11.10 takes seconds for 30,000 escapes."""
+    key = session_of(ada).removeprefix("sessionid=")
+
+    assert sent(server, cookie=f'sessionid="{key}"').status == 403  # read whole, as of somebody
+    assert sent(server, cookie=f'sessionid="\\{ord(key[0]):03o}{key[1:]}"').status == 413
+
+
+@pytest.fixture
+def script(settings, tmp_path):
+    """The address of a static file of the servers that are made after it."""
+    (tmp_path / "a.js").write_bytes(b"x")
+    settings.STATIC_ROOT = tmp_path
+    return "/static/a.js"
+
+
+def test_static_files_wait_for_no_database(script, server):
+    with held("django_session"), ExitStack() as stack:
+        for _ in range(4):
+            peer = stack.enter_context(server.connect())
+            peer.sendall(head("GET", "/", cookie="sessionid=abcdefghijklmnopqrstuvwxyz012345"))
+
+        assert server.get(script).status == 200
+
+
+def test_what_is_sent_to_a_static_file_is_no_question_for_one(script):
+    def ask():
+        raise ConnectionError
+
+    with Server(ask_database=ask) as server, server.connect() as peer:
+        server.wait_until(lambda: server.front.database.is_away)
+        peer.sendall(head("POST", script, content_length="70000"))
+
+        assert Answer.of(peer).status == 503
+        assert server.get(script).status == 200
+
+
 def test_a_charset_that_can_t_be_read_is_told_so_and_utf_8_is_read(server):
     assert server.get(LOGIN, content_type="text/plain; charset*=nonsense''x").status == 415
     assert server.get(LOGIN, content_type='text/plain; charset="UTF-8"').status == 200

@@ -3,6 +3,9 @@
 import gzip
 import json
 import socket
+import time
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from django.utils import timezone
@@ -243,8 +246,28 @@ def test_a_reader_that_does_not_read_is_not_waited_for_for_ever(server, monkeypa
             read_all(peer)
 
 
+def taken_of(file):
+    """How many bytes of the file the server has read, while it has it open."""
+    handle = next(each for each in Path("/proc/self/fd").iterdir() if each.exists() and each.resolve() == file)
+    return int(Path("/proc/self/fdinfo", handle.name).read_text().split()[1])
+
+
+def test_of_what_a_peer_does_not_take_little_is_held(server, tmp_path):
+    with server.connect(receive_buffer=2048) as peer:
+        peer.sendall(head("GET", "/static/large.js"))
+        assert peer.recv(1) == b"H"
+        for _ in range(20):
+            assert server.get("/healthz").status == 200
+
+        assert 0 < taken_of(tmp_path / "large.js") < 300_000
+
+
 def test_of_an_address_with_too_many_connections_the_one_that_waited_longest_goes():
-    with Server(per_address=3) as server, many(4, server.connect) as peers:
+    with Server(per_address=3) as server, ExitStack() as stack:
+        peers = []
+        for _ in range(4):
+            peers.append(stack.enter_context(server.connect()))
+            time.sleep(0.01)  # the loop's clock counts milliseconds
         peers[3].sendall(head("GET", "/healthz"))
 
         assert Answer.of(peers[3]).status == 200
@@ -293,6 +316,15 @@ def test_what_is_large_comes_whole_and_its_head_alone(server, path, size):
 
     assert len(whole.body) == int(whole.headers["content-length"]) == (size or len(whole.body)) > 65_536
     assert b"content-length: " + whole.headers["content-length"].encode() in told
+
+
+@pytest.mark.parametrize(("count", "status"), [(1000, 403), (20_000, 400)])
+def test_a_body_does_not_come_in_chunks_of_a_byte(server, count, status):
+    with server.connect() as peer:
+        peer.sendall(head("POST", "/accounts/login/", transfer_encoding="chunked"))
+        peer.sendall(b"1\r\na\r\n" * count + b"0\r\n\r\n")
+
+        assert Answer.of(peer).status == status
 
 
 def test_a_chunked_batch_is_stored(server):
