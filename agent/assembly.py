@@ -7,7 +7,7 @@ from typing import Callable, List, Optional
 from agent.config import Config, JobOptions
 from agent.enrolment import Access, EnrollingSender
 from agent.host import boot_start_ms, kernel_boot_id
-from agent.reading import Job, Source, Workloads
+from agent.readings import Job, Source, Workloads
 from agent.spool import Identity
 from agent.workloads import Resolver
 from agent.workloads.detect import Finder, Place

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from agent import wire
-from agent.reading import NO_WORKLOAD, Allocation, Event, GPUInfo, Job, Process, SourceStatus, Workload
+from agent.readings import NO_WORKLOAD, Allocation, Event, GPUInfo, Job, Process, SourceStatus, Workload
 from agent.window import GPUWindow
 
 _LOCAL = ("bus_id", "minor", "gpu_instance", "sm_clock_max_hz")  # of a GPU: for matching and for windows, not for the wire

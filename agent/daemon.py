@@ -13,7 +13,7 @@ from agent.config import SOURCES, Config
 from agent.host import HostReader
 from agent.kmsg import Kmsg
 from agent.loop import INTERVAL_MS, WINDOW_S, Loop, Parts
-from agent.reading import Source
+from agent.readings import Source
 from agent.recording import FileRecorder
 from agent.restart import restart
 from agent.sampler import Recorder, Sampler

@@ -13,11 +13,11 @@ from typing import Callable, Iterator, List, Sequence
 from agent import __version__, batch, wire
 from agent.assembly import hub
 from agent.config import Config
-from agent.reading import Job, Workload
+from agent.readings import Job, Workload
 from agent.replay import ReplayError, maker, send_all
 from agent.sacct import HistoryError, Reader
 from agent.sender import Outcome, Pump
-from agent.sources.replay import zone
+from agent.sources.recorded_logs import zone
 from agent.spool import Identity, Spool
 
 JOBS_PER_BATCH = 2000  # about 1 MB of JSON

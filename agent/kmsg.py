@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from typing import Deque, Dict, List, Optional, Sequence, Tuple
 
-from agent.reading import Event, GPUInfo
+from agent.readings import Event, GPUInfo
 
 log = logging.getLogger("agent.kmsg")
 

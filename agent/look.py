@@ -19,7 +19,7 @@ from agent.host import HostReader
 from agent.host_probe import look_at_host, look_for_driver, look_for_schedulers
 from agent.hub_probe import Hub
 from agent.loop import INTERVAL_MS, WINDOW_S, host_columns, window_of
-from agent.reading import Event, Source, SourceError, SourceStatus
+from agent.readings import Event, Source, SourceError, SourceStatus
 from agent.report import Finding, Look
 from agent.sampler import Observed, Recorder, Sampler
 from agent.sources.factory import open_source

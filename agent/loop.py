@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 from agent import __version__, batch, wire
 from agent.clock import Clock
 from agent.host import HostReader, own_rss_bytes
-from agent.reading import Event, GPUInfo, SourceStatus, Workload
+from agent.readings import Event, GPUInfo, SourceStatus, Workload
 from agent.restart import ALIVE_S
 from agent.sampler import KEPT_MS, Observed, Sampler
 from agent.sender import Pump

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Dict, Optional, Sequence
 
-from agent.reading import GPUInfo, Processes, Reading
+from agent.readings import GPUInfo, Processes, Reading
 from agent.sampler import Recorder
 
 log = logging.getLogger("agent.recording")

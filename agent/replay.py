@@ -19,9 +19,9 @@ from agent import __version__, batch, wire
 from agent.assembly import hub
 from agent.config import Config, JobOptions
 from agent.errors import AgentError
-from agent.reading import Allocation, Job, Reading, SourceStatus, Workload
+from agent.readings import Allocation, Job, Reading, SourceStatus, Workload
 from agent.sender import Outcome, Pump
-from agent.sources.replay import Log, LogError, Options, moment_ms, scan
+from agent.sources.recorded_logs import Log, LogError, Options, moment_ms, scan
 from agent.spool import Identity, Spool
 from agent.window import COUNTS_INTERVALS, close_window
 

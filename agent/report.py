@@ -4,8 +4,8 @@ from dataclasses import asdict, dataclass, field
 from textwrap import wrap
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from agent import advice
-from agent.reading import GPUInfo
+from agent import check_advice
+from agent.readings import GPUInfo
 from agent.window import GPUWindow
 
 WIDTH = 100
@@ -51,7 +51,7 @@ def text(look: Look, *, has_colour: bool) -> str:
     lines += ["%-8s %s" % (name, printable(said)) for name, said in heads]
     if look.gpus:
         lines += ["", *table(_gpu_rows(look))]
-    rows = advice.rows_of(look.gpus, look.windows, source=look.source) if look.gpus else []
+    rows = check_advice.rows_of(look.gpus, look.windows, source=look.source) if look.gpus else []
     if rows:
         lines += ["", *_metric_lines(rows, has_colour)]
     for title, findings in (("job source", look.jobs), ("host", look.host), ("hub", look.hub)):
@@ -68,7 +68,7 @@ def text(look: Look, *, has_colour: bool) -> str:
 def as_json(look: Look) -> Dict[str, Any]:
     """The same for machines."""
     columns = {window.uuid: window.columns for window in look.windows}
-    rows = advice.rows_of(look.gpus, look.windows, source=look.source)
+    rows = check_advice.rows_of(look.gpus, look.windows, source=look.source)
     return {
         "ok": look.is_readable and not any(finding.state == "no" for finding in look.hub),
         "failure": look.failure,
@@ -80,7 +80,7 @@ def as_json(look: Look) -> Dict[str, Any]:
             {"metric": row.metric.name, "column": row.metric.column, "works_on": row.works, "of": row.of, "why": dict(row.why)}
             for row in rows
         ],
-        "advice": [{"metrics": names, "reason": reason, "do": what} for names, reason, what in advice.advice_of(rows)],
+        "advice": [{"metrics": names, "reason": reason, "do": what} for names, reason, what in check_advice.advice_of(rows)],
         "jobs": [asdict(finding) for finding in look.jobs],
         "host": [asdict(finding) for finding in look.host],
         "hub": [asdict(finding) for finding in look.hub],
@@ -121,7 +121,7 @@ def _of(value: Optional[float], total: Optional[float], unit: float, form: str, 
     return "-" if shown == ["-", "-"] else "%s/%s %s" % (shown[0], shown[1], name)
 
 
-def _metric_lines(rows: Sequence[advice.Row], has_colour: bool) -> List[str]:
+def _metric_lines(rows: Sequence[check_advice.Row], has_colour: bool) -> List[str]:
     head = [("", "metric", "works on", "why not")]
     body = [
         (_row_state(row), row.metric.name, "%d of %d" % (row.works, row.of), ", ".join(_counted(row, why) for why in sorted(row.why)))
@@ -131,12 +131,12 @@ def _metric_lines(rows: Sequence[advice.Row], has_colour: bool) -> List[str]:
     return _coloured(table([*head, *body]), has_colour)
 
 
-def _row_state(row: advice.Row) -> str:
+def _row_state(row: check_advice.Row) -> str:
     return "ok" if row.works == row.of else "part" if row.works else "no"
 
 
-def _counted(row: advice.Row, why: str) -> str:
-    return advice.words(why) if row.why[why] == row.of else "%s on %d" % (advice.words(why), row.why[why])
+def _counted(row: check_advice.Row, why: str) -> str:
+    return check_advice.words(why) if row.why[why] == row.of else "%s on %d" % (check_advice.words(why), row.why[why])
 
 
 def _finding_lines(title: str, findings: Sequence[Finding], has_colour: bool) -> List[str]:
@@ -161,13 +161,13 @@ def _coloured(lines: Sequence[str], has_colour: bool) -> List[str]:
     return coloured
 
 
-def _to_do(look: Look, rows: Sequence[advice.Row]) -> List[str]:
+def _to_do(look: Look, rows: Sequence[check_advice.Row]) -> List[str]:
     """One item for each reason, the host's first."""
     findings = (*look.hub, *look.host, *look.jobs)
     todo = ["%s: %s" % (finding.name, finding.advice) for finding in findings if finding.advice and finding.state in ("no", "warn")]
     if any(gpu.persistence is False for gpu in look.gpus):
         todo.append("persistence mode is off (idle GPUs may read as busy): nvidia-smi -pm 1, or nvidia-persistenced")
-    return todo + ["%s (%s): %s" % item for item in advice.advice_of(rows) if "nothing to do" not in item[2]]
+    return todo + ["%s (%s): %s" % item for item in check_advice.advice_of(rows) if "nothing to do" not in item[2]]
 
 
 def _item(item: str) -> List[str]:

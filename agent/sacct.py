@@ -10,7 +10,7 @@ from datetime import datetime, tzinfo
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from agent.errors import AgentError
-from agent.reading import Job
+from agent.readings import Job
 from agent.wire import MAX_COUNT, MAX_TIME_MS
 from agent.workloads.slurm_lists import gpu_count
 from agent.workloads.slurm_records import FINAL, is_over, labels, text, whole, words

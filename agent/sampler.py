@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Callable, Deque, Dict, List, Optional, Sequence, Set, Tuple, TypeVar
 
 from agent.kmsg import Kmsg, XIDs
-from agent.reading import (
+from agent.readings import (
     NO_WORKLOAD,
     DriverChangedError,
     Event,

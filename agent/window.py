@@ -9,8 +9,8 @@ from operator import itemgetter
 from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from agent import wire
-from agent.gpu_models import idle_power_w
-from agent.reading import GPUInfo, Reading
+from agent.idle_watts import idle_power_w
+from agent.readings import GPUInfo, Reading
 
 COUNTS_INTERVALS = 1.5
 LOW, HIGH = 0.10, 0.90

@@ -20,9 +20,9 @@ from agent.sources.simulated.hardware import HARDWARE
 from agent.sources.simulated.schedule import jobs_between
 from agent.sources.simulated.spec import parse_spec
 from benchmarks.tables import Size, Table
-from fleetwatch.demo.columns import draw
 from fleetwatch.demo.fleet import nodes
 from fleetwatch.demo.tracks import whole
+from fleetwatch.demo.window_columns import draw
 
 START_MS, DAYS, HOUR_MS = 1_794_009_600_000, 14, 3_600_000
 HOURS = 16  # of each node

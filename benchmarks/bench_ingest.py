@@ -87,8 +87,8 @@ def _first_hour() -> int:
 def _hour(gpus: int, first_ms: int, at: int) -> Hour:
     """The nodes' windows of that hour: from the fleet's first six hours, told as of then."""
     from fleetwatch.demo import bulk
+    from fleetwatch.demo.blocks import Block, Fill
     from fleetwatch.demo.fleet import nodes
-    from fleetwatch.demo.plan import Block, Fill
 
     start_ms = first_ms + at * HOUR_MS
     block = Block(Fill(start_ms, start_ms + HOUR_MS), start_ms, start_ms + HOUR_MS, WINDOW_MS // 1000)

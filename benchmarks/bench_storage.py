@@ -106,10 +106,10 @@ def store_hours(number: int, start_ms: int, end_ms: int, *, full_precision: bool
 
 def batches(number: int, start_ms: int, end_ms: int, *, full_precision: bool) -> Iterator[wire.Batch]:
     """The node's hours cut into batches of 30 s, as an agent sends them, without the host's samples (told once for all hours)."""
-    from fleetwatch.demo import fleet, plan, story
+    from fleetwatch.demo import blocks, fleet, story
 
     member = fleet.nodes(8 * NODES)[number]
-    whole = story.batch(member, plan.Block(plan.Fill(start_ms, end_ms), start_ms, end_ms, 10))
+    whole = story.batch(member, blocks.Block(blocks.Fill(start_ms, end_ms), start_ms, end_ms, 10))
     columns = {name: np.array(values, dtype=object) for name, values in whole.windows.items()}
     rng = np.random.default_rng(number)
     order = np.lexsort([columns["gpu"].astype(int), columns["start_ms"].astype(int)])

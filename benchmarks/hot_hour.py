@@ -10,7 +10,7 @@ from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.telemetry import codec, services
 from fleetwatch.telemetry.models import Chunk
-from fleetwatch.telemetry.tables import WINDOW_INTS, Table, started_in
+from fleetwatch.telemetry.window_tables import WINDOW_INTS, Table, started_in
 
 MINUTE_MS = 60_000
 

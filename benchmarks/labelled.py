@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.gpu_models import idle_power_w
+from agent.idle_watts import idle_power_w
 from fleetwatch.demo.cases import CELL_MS, HOUR_MS, Case
-from fleetwatch.diagnosis import cells, figures
+from fleetwatch.diagnosis import cell_figures, lane_figures
 from fleetwatch.diagnosis.features import STATES, Features, Lanes, warm_up
 from fleetwatch.diagnosis.verdicts import UNDETERMINED, WASTEFUL
 from fleetwatch.ledger import cell_states, states
-from fleetwatch.ledger.facts import Capacity, Outage, Question
+from fleetwatch.ledger.observations import Capacity, Outage, Question
 from fleetwatch.ledger.policy import Policy
 
 HEALTHY = "healthy"
@@ -67,12 +67,12 @@ class Held:
 
 
 def lanes_of(case: Case) -> Lanes:
-    """The case's lanes, one row per job and GPU, as fleetwatch.diagnosis.reading makes them from rows."""
+    """The case's lanes, one row per job and GPU, as fleetwatch.diagnosis.lane_rows makes them from rows."""
     windows, jobs = _windows(case), _jobs(case)
     gpus, count = len(case.gpus), len(case.truth[0])
     board = case.gpus[0]
     idle_w, limit_w, memory = idle_power_w(board.model), board.power_limit_w, float(board.memory_total_bytes)
-    made = cells.cells(
+    made = cell_figures.cells(
         windows,
         [HostSamples(case.starts_ms, case.host)],
         gpu_ids=range(1, gpus + 1),
@@ -104,7 +104,7 @@ def lanes_of(case: Case) -> Lanes:
         is_over=np.array([job.life_ms is not None for job, _ in rows]),
         failures=np.zeros(len(rows), dtype=np.int64),
         cheaper=((),) * len(rows),
-        figures=figures.of({name: values[at] for name, values in made.figures.items()}),
+        figures=lane_figures.of({name: values[at] for name, values in made.figures.items()}),
         states=shares,
     )
 

@@ -9,4 +9,4 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("fleetwatch.dashboard.urls")),
 ]
 
-handler500 = "fleetwatch.dashboard.errors.server_error"
+handler500 = "fleetwatch.dashboard.error_page.server_error"

@@ -1,6 +1,7 @@
 """The house, as a test: who may import whom, how long files get, what nobody imports."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -28,7 +29,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 # These read across everything; `demo` is also the only door to the simulator.
 ACROSS = {"dashboard", "api", "demo", "stack", "front"}
 SIMULATOR = {"demo": {"agent"}}
-EDGES = ("tasks", "views", "urls", "admin", "commands")
+# What Django, or the house, calls the same in every room; commands and views have the names of what they are asked for.
+ROLES = {"models", "views", "urls", "apps", "tasks", "middleware", "selectors", "services", "settings", "retention", "source", "__main__"}
+NAMED_FOR_WHO_ASKS = {"commands", "views"}
 
 
 def modules() -> Iterator[tuple[str, Path]]:
@@ -146,3 +149,9 @@ def test_no_file_passes_the_length_that_one_can_keep_in_mind():
     lines = {module: len(path.read_text(encoding="utf-8").splitlines()) for module, path in modules()}
 
     assert {module: count for module, count in lines.items() if count > MAX_LINES} == {}
+
+
+def test_a_module_name_exists_once():
+    named = Counter(path.stem for _, path in modules() if path.stem != "__init__" and path.parent.name not in NAMED_FOR_WHO_ASKS)
+
+    assert {name for name, count in named.items() if count > 1} - ROLES == set()

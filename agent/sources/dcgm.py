@@ -11,7 +11,7 @@ import time
 from typing import Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 from urllib.parse import urlsplit
 
-from agent.reading import (
+from agent.readings import (
     Allocation,
     Event,
     GPUInfo,

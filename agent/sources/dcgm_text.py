@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
-from agent.reading import GPUInfo, Reading
+from agent.readings import GPUInfo, Reading
 from agent.sources.prometheus_text import Sample
 
 MIB = 1024.0 * 1024

@@ -4,7 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, List
 
-from agent.reading import DriverChangedError, Source, SourceError
+from agent.readings import DriverChangedError, Source, SourceError
 
 AUTOMATIC = ("nvml", "nvidia-smi")
 _CLASSES = {
@@ -12,7 +12,7 @@ _CLASSES = {
     "nvidia-smi": ("agent.sources.nvidia_smi", "NvidiaSMI"),
     "dcgm": ("agent.sources.dcgm", "DCGMSource"),
     "simulated": ("agent.sources.simulated", "Simulated"),
-    "replay": ("agent.sources.replay", "ReplaySource"),
+    "replay": ("agent.sources.recorded_logs", "ReplaySource"),
 }
 
 

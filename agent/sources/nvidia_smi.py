@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Deque, Dict, List, Optional, Sequence, Tuple
 
-from agent.reading import Event, GPUInfo, ProcessReading, Reading, SourceError
+from agent.readings import Event, GPUInfo, ProcessReading, Reading, SourceError
 from agent.sources import smi_text
 from agent.sources.smi_stream import Stream
 

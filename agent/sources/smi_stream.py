@@ -8,7 +8,7 @@ import threading
 import time
 from typing import IO, Callable, Dict, List, Optional, Sequence
 
-from agent.reading import SourceError
+from agent.readings import SourceError
 from agent.sources import smi_text
 
 log = logging.getLogger("agent.nvidia_smi")

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 from xml.etree import ElementTree
 
-from agent.reading import GPUInfo, ProcessReading, Reading
+from agent.readings import GPUInfo, ProcessReading, Reading
 
 MIB = 1024 * 1024
 _FACTORS = {

@@ -2,7 +2,7 @@
 
 A scheduler's door is a small module with two functions:
 `is_here(place: Place) -> bool`, cheap (does its socket, its command or its configuration exist?), and
-`open_scheduler(place: Place) -> agent.reading.Scheduler`, which reads nothing yet and imports the rest.
+`open_scheduler(place: Place) -> agent.readings.Scheduler`, which reads nothing yet and imports the rest.
 """
 
 import importlib
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Callable, Dict, List, Sequence, Tuple
 
 from agent.clock import elapsed_s
-from agent.reading import Scheduler
+from agent.readings import Scheduler
 
 AUTO = "auto"
 # In the order in which they are believed: the first books that name a process's job win.

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import List
 
-from agent.reading import Scheduler
+from agent.readings import Scheduler
 from agent.workloads.detect import Place
 
 # (kind, where its socket may be); of users' own engines there may be many.

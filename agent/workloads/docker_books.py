@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequence, Set, Tuple
 
-from agent.reading import Allocation, GPUInfo, Holdings, Job, SchedulerError
+from agent.readings import Allocation, GPUInfo, Holdings, Job, SchedulerError
 from agent.wire import JOB_KINDS
 from agent.workloads import docker_api
 from agent.workloads.cgroup import alias

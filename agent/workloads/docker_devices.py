@@ -7,7 +7,7 @@ An index is NVML's, as the NVIDIA Container Toolkit counts.
 import re
 from typing import Any, List, Mapping, Optional, Sequence
 
-from agent.reading import GPUInfo
+from agent.readings import GPUInfo
 
 ALL = "all"
 MAX_NAMES = 256

@@ -3,7 +3,7 @@
 import importlib
 import os
 
-from agent.reading import Scheduler
+from agent.readings import Scheduler
 from agent.workloads.detect import Place
 
 SOCKET = "/var/lib/kubelet/pod-resources/kubelet.sock"

@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass
 from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
-from agent.reading import Allocation, GPUInfo, Holdings, Job, SchedulerError
+from agent.readings import Allocation, GPUInfo, Holdings, Job, SchedulerError
 from agent.workloads import checkpoint, kubernetes_pods
 from agent.workloads.checkpoint import CheckpointError
 from agent.workloads.kubelet_grpc import UNIMPLEMENTED, GRPCError, call

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Dict, Mapping, Optional, Sequence, Tuple
 
-from agent.reading import GPUInfo
+from agent.readings import GPUInfo
 from agent.workloads.kubernetes_protobuf import Claimed, Device
 
 VENDOR = "nvidia.com/"

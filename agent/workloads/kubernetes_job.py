@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional, Sequence
 
-from agent.reading import Job
+from agent.readings import Job
 from agent.wire import JOB_KINDS
 
 MAX_VALUE = 128

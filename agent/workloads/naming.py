@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Dict, Iterable, List, Mapping, Optional, Sequence
 
-from agent.reading import Holdings, Job
+from agent.readings import Holdings, Job
 from agent.wire import BOOKED_LABELS
 from agent.workloads import environment
 from agent.workloads.cgroup import CONTAINER, Owner, alias

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Callable, FrozenSet, Optional, Sequence
 
 from agent.clock import elapsed_s
-from agent.reading import GPUInfo, Holdings, Scheduler, SchedulerError, SourceStatus
+from agent.readings import GPUInfo, Holdings, Scheduler, SchedulerError, SourceStatus
 
 log = logging.getLogger("agent.workloads")
 

@@ -2,8 +2,8 @@
 
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from agent.reading import Allocation, GPUInfo, Job, Process, Processes, ProcessReading, Scheduler, SourceStatus, Workload
-from agent.workloads.facts import FactsReader, Member
+from agent.readings import Allocation, GPUInfo, Job, Process, Processes, ProcessReading, Scheduler, SourceStatus, Workload
+from agent.workloads.host_load import FactsReader, Member
 from agent.workloads.naming import ENGINES, SCHEDULERS, Books, Hints, Naming, books_of, with_hints
 from agent.workloads.poller import Answer, Poller
 from agent.workloads.proc import DEAD_STATES, STUCK_STATE, Identity, Proc, ProcessFacts

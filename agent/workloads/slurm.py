@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
-from agent.reading import Allocation, GPUInfo, Holdings, Job, SchedulerError
+from agent.readings import Allocation, GPUInfo, Holdings, Job, SchedulerError
 from agent.workloads import slurm_devices, slurm_queue
 from agent.workloads.hpc_files import Claim, HPCFiles, user_name
 from agent.workloads.slurm_command import CommandError, Commands

@@ -8,7 +8,7 @@ import subprocess
 import time
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-from agent.reading import SchedulerError
+from agent.readings import SchedulerError
 from agent.workloads.slurm_door import FOLDERS
 
 TIMEOUT_S = 12.0  # Slurm's clients wait MessageTimeout (10 s) for a controller that does not answer

@@ -8,7 +8,7 @@ hours from one job to another.
 import re
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from agent.reading import GPUInfo, SchedulerError
+from agent.readings import GPUInfo, SchedulerError
 from agent.workloads.slurm_lists import hosts, split
 
 MAX_BYTES = 1024 * 1024

@@ -6,7 +6,7 @@ import socket
 from typing import Optional, Sequence
 
 from agent import procfs
-from agent.reading import Scheduler
+from agent.readings import Scheduler
 from agent.workloads.detect import Place
 from agent.workloads.hpc_files import HPCFiles
 

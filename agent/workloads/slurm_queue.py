@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, List, Optional, Sequence
 
-from agent.reading import SchedulerError
+from agent.readings import SchedulerError
 from agent.workloads.slurm_command import CommandError, Commands
 from agent.workloads.slurm_lists import gpu_count
 from agent.workloads.slurm_records import HOLDING, HOLDING_FLAGS, Record, from_json, from_text, whole

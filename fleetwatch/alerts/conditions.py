@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from fleetwatch.alerts import job_idle
-from fleetwatch.alerts.facts import Facts
+from fleetwatch.alerts.idle_job import Facts
 
 
 @dataclass(frozen=True, slots=True)

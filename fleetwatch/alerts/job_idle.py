@@ -9,7 +9,7 @@ from pathlib import Path
 
 from django.db import connection
 
-from fleetwatch.alerts.facts import Facts, IdleGPU
+from fleetwatch.alerts.idle_job import Facts, IdleGPU
 from fleetwatch.costs import pricing
 from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.models import GPURate

@@ -6,7 +6,7 @@ from decimal import Decimal
 from itertools import groupby
 from zoneinfo import ZoneInfo
 
-from fleetwatch.alerts.facts import Facts, IdleGPU
+from fleetwatch.alerts.idle_job import Facts, IdleGPU
 from fleetwatch.diagnosis import advice
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.notify import wording

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 
 from fleetwatch.alerts.conditions import Condition, condition
-from fleetwatch.alerts.facts import Facts
+from fleetwatch.alerts.idle_job import Facts
 from fleetwatch.alerts.messages import places
 from fleetwatch.alerts.models import Incident, Rule
 

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.alerts import messages
 from fleetwatch.alerts.conditions import Condition, condition
-from fleetwatch.alerts.facts import Facts
+from fleetwatch.alerts.idle_job import Facts
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.lib.sql import lock_key

@@ -7,7 +7,7 @@ from ninja.security import HttpBearer
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.services import WRITE, authenticate_api_token
-from fleetwatch.api.period import RequestError
+from fleetwatch.api.request_period import RequestError
 
 _SCHEME = "bearer "
 

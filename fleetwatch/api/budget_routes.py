@@ -9,7 +9,7 @@ from ninja import Query, Router, Schema
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.api import schemas
-from fleetwatch.api.period import RequestError, asked
+from fleetwatch.api.request_period import RequestError, asked
 from fleetwatch.api.vocabulary import AnomalyMetric, Risk, SeriesKind
 from fleetwatch.budgets import selectors, unusual
 from fleetwatch.budgets.selectors import Line

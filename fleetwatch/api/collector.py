@@ -19,7 +19,7 @@ from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.pricing import usd
 from fleetwatch.diagnosis.queues import waiting
 from fleetwatch.inventory.selectors import hosts
-from fleetwatch.jobs.kinds import KINDS
+from fleetwatch.jobs.allocation_sources import KINDS
 from fleetwatch.jobs.selectors import JobSource, job_sources, pending_jobs, waits
 from fleetwatch.lib.intervals import Interval, floor_hour, to_ms
 from fleetwatch.notify.models import Delivery

@@ -8,7 +8,7 @@ from django.utils import timezone
 from ninja import Query, Router, Schema
 
 from fleetwatch.api import schemas
-from fleetwatch.api.period import asked
+from fleetwatch.api.request_period import asked
 from fleetwatch.costs.commitments import commitments as every_commitment
 from fleetwatch.costs.commitments import coverage
 from fleetwatch.costs.coverage import Above, Covered, missing_usd

@@ -11,7 +11,7 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from fleetwatch.api import schemas
-from fleetwatch.api.period import RequestError, asked
+from fleetwatch.api.request_period import RequestError, asked
 from fleetwatch.api.vocabulary import State, Tier
 from fleetwatch.costs.priced import Priced, priced
 from fleetwatch.costs.pricing import usd

@@ -10,8 +10,8 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema
 
 from fleetwatch.api import schemas
-from fleetwatch.api.figures import rows_of_ranked
-from fleetwatch.api.period import Asked, asked
+from fleetwatch.api.money_figures import rows_of_ranked
+from fleetwatch.api.request_period import Asked, asked
 from fleetwatch.api.vocabulary import State, Tier
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.pricing import lines, usd

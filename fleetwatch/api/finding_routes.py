@@ -13,20 +13,20 @@ from pydantic import AwareDatetime, Field
 from fleetwatch.accounts.models import User
 from fleetwatch.api import schemas
 from fleetwatch.api.auth import WriteToken
-from fleetwatch.api.period import INBOX, RequestError, asked
+from fleetwatch.api.request_period import INBOX, RequestError, asked
 from fleetwatch.api.vocabulary import FindingConfidence, FindingStatus, WastedState
 from fleetwatch.costs.held import held_interval
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.totals import Scope
-from fleetwatch.diagnosis import advice, deciding, evidence, fixes, places, recurring, selectors
+from fleetwatch.diagnosis import advice, deciding, evidence, fixes, machine_findings, recurrence, selectors
 from fleetwatch.diagnosis.alternatives import in_words
 from fleetwatch.diagnosis.caused import Caused, Saving, total
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.deciding import Decision, DecisionError
+from fleetwatch.diagnosis.finding_subjects import OF_CAPACITY
 from fleetwatch.diagnosis.listed import Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES
-from fleetwatch.diagnosis.subjects import OF_CAPACITY
 from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.ledger.policy import TIERS
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
@@ -221,15 +221,15 @@ def findings(request: HttpRequest, period: Query[schemas.PeriodQuery], which: Qu
     every = selectors.findings(wanted.interval, now=timezone.now(), scope=scope, cause=which.cause)
     # a job's, user's or team's own findings are of jobs alone
     of_place = scope == Scope(node=scope.node)
-    of_places = places.findings(wanted.interval, now=timezone.now(), cause=which.cause, node=scope.node) if of_place else []
+    of_places = machine_findings.findings(wanted.interval, now=timezone.now(), cause=which.cause, node=scope.node) if of_place else []
     if which.assignee is not None:
-        every, of_places = every.assigned(which.assignee), places.assigned(of_places, which.assignee)
-    every, of_places = places.narrowed(every, of_places, kind=which.kind, cluster=which.cluster, state=which.state)
+        every, of_places = every.assigned(which.assignee), machine_findings.assigned(of_places, which.assignee)
+    every, of_places = machine_findings.narrowed(every, of_places, kind=which.kind, cluster=which.cluster, state=which.state)
     page, following = wanted.page(every if which.status is None else every.of_status(which.status), paging.limit)
     rows = [finding_row(line) for line in selectors.with_jobs(page, before=wanted.interval.end)]
     sums = {
-        "potential": savings(places.saving(every, of_places, "open", "snoozed")),
-        "accepted": savings(places.saving(every, of_places, "accepted")),
+        "potential": savings(machine_findings.saving(every, of_places, "open", "snoozed")),
+        "accepted": savings(machine_findings.saving(every, of_places, "accepted")),
         "capacity": savings(total(line.caused for line in of_places if line.finding.cause in OF_CAPACITY and line.status in UNDECIDED)),
         "places": [finding_row(line) for line in of_places if which.status is None or line.status == which.status],
     }
@@ -267,14 +267,14 @@ def _finding(number: int) -> Finding:
 
 
 def _detail(request: HttpRequest, found: Finding) -> Answer:
-    whole = places.whole(found) if found.job is None else held_interval(found.job)
+    whole = machine_findings.whole(found) if found.job is None else held_interval(found.job)
     wanted, now = asked(request, default=INBOX, whole=whole), timezone.now()
     if found.job is None:
-        line, seen, ahead = places.line_of(found, wanted.interval, now=now), None, None
-        facts = places.facts(found, wanted.interval)
+        line, seen, ahead = machine_findings.line_of(found, wanted.interval, now=now), None, None
+        facts = machine_findings.facts(found, wanted.interval)
     else:
         line = selectors.with_jobs([selectors.line_of(found, wanted.interval, now=now)], before=wanted.interval.end)[0]
-        seen, ahead = evidence.evidence_of(found), recurring.projection(found.job, found.cause, now=now)
+        seen, ahead = evidence.evidence_of(found), recurrence.projection(found.job, found.cause, now=now)
         facts = seen.facts if seen else _without_telemetry(found.job, line)
     told = advice.advise(found.cause, facts)
     known = selectors.precision().get(found.cause)
@@ -294,7 +294,7 @@ def _detail(request: HttpRequest, found: Finding) -> Answer:
             and {"runs": ahead.runs, "low_gpu_hours": ahead.low_ms / HOUR_MS, "high_gpu_hours": ahead.high_ms / HOUR_MS},
             "precision": known.share if known else None,
             "fix": _fix(fixes.of_finding(found)),
-            "processes": [_process(one) for one in places.processes(found, wanted.interval)[:MAX_PROCESSES]],
+            "processes": [_process(one) for one in machine_findings.processes(found, wanted.interval)[:MAX_PROCESSES]],
             "history": [
                 {"kind": each.kind, "by": each.by and each.by.get_username(), "at": each.at, "note": each.note}
                 for each in selectors.history(found)

@@ -11,7 +11,7 @@ from ninja import Query, Router, Schema
 from pydantic import WithJsonSchema
 
 from fleetwatch.api import schemas
-from fleetwatch.api.period import RequestError, asked
+from fleetwatch.api.request_period import RequestError, asked
 from fleetwatch.api.vocabulary import DifferenceKind
 from fleetwatch.costs.pricing import EXACT, usd
 from fleetwatch.reports.gaps import ZERO

@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema
 
 from fleetwatch.api import schemas
-from fleetwatch.api.period import RequestError, asked
+from fleetwatch.api.request_period import RequestError, asked
 from fleetwatch.api.vocabulary import ReportKind
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.monthly import FLEET, STATEMENT

@@ -11,9 +11,9 @@ from django.utils import timezone
 from ninja import Query, Router
 
 from fleetwatch.alerts.models import Incident
-from fleetwatch.api import rows, schemas
-from fleetwatch.api.figures import figures, rows_of_figures, rows_of_ranked
-from fleetwatch.api.period import RequestError, asked
+from fleetwatch.api import list_rows, schemas
+from fleetwatch.api.money_figures import figures, rows_of_figures, rows_of_ranked
+from fleetwatch.api.request_period import RequestError, asked
 from fleetwatch.api.series import series_of
 from fleetwatch.api.vocabulary import Grouping
 from fleetwatch.costs import attribution, book
@@ -92,7 +92,7 @@ def jobs(request: HttpRequest, period: Period, where: Query[schemas.JobFilter], 
     lines = [_job_row(found[group.key], shape, why) for group, shape in told if group.key in found]
     following = wanted.following(paging.limit, more=page.after.groups > 0)
     now_ms = to_ms(timezone.now())
-    queues = rows.queue_rows(waiting(now_ms), pending_jobs(now_ms))
+    queues = list_rows.queue_rows(waiting(now_ms), pending_jobs(now_ms))
     return wanted.echo() | {"totals": figures(page.totals), "rows": lines, "queues": queues, "next_cursor": following}
 
 
@@ -115,9 +115,9 @@ def job(request: HttpRequest, key: str, period: Period) -> Answer:
     seen = evidence.evidence(found, why[found.pk][0].cause) if found.pk in why else None
     row = _job_row(found, figures(costs.totals(wanted.interval, scope=scope)), why, seen.lines if seen else ())
     said = {
-        "namesakes": [rows.namesake_row(other) for other in namesakes(found)],
-        "contradictions": [rows.contradiction_row(told) for told in contradictions(found)],
-        "history": [rows.change_row(change) for change in changes(found)],
+        "namesakes": [list_rows.namesake_row(other) for other in namesakes(found)],
+        "contradictions": [list_rows.contradiction_row(told) for told in contradictions(found)],
+        "history": [list_rows.change_row(change) for change in changes(found)],
     }
     return wanted.echo() | row | {"gpus": gpus} | said
 
@@ -132,7 +132,8 @@ def nodes(request: HttpRequest, period: Period, paging: Paging) -> Answer:
     ids = [node.pk for node in page]
     sources, drains = job_sources(ids), telemetry.drains(ids)
     lines = [
-        rows.node_row(node, by_name.get(node.name) or figures(nothing()), sources.get(node.pk, []), drains.get(node.pk)) for node in page
+        list_rows.node_row(node, by_name.get(node.name) or figures(nothing()), sources.get(node.pk, []), drains.get(node.pk))
+        for node in page
     ]
     return wanted.echo() | {"totals": figures(found.totals), "rows": lines, "next_cursor": following}
 
@@ -148,7 +149,7 @@ def gpus(request: HttpRequest, period: Period, paging: Paging, node: schemas.Nam
     newest = inventory.newest_rows(gpu.uuid for gpu in page)
     told = costs.some_gpus(wanted.interval, [gpu.pk for gpu in newest.values()], scope=Scope(node=node, gpu_model=gpu_model))
     by_uuid = _figures_by_key(told.lines)
-    lines = [rows.gpu_row(gpu, by_uuid.get(gpu.uuid) or figures(nothing())) for gpu in page]
+    lines = [list_rows.gpu_row(gpu, by_uuid.get(gpu.uuid) or figures(nothing())) for gpu in page]
     return wanted.echo() | {"totals": figures(told.totals), "rows": lines, "next_cursor": following}
 
 
@@ -158,10 +159,10 @@ def gpu(request: HttpRequest, uuid: str, period: Period) -> Answer:
     wanted = asked(request)
     found = _gpu(uuid)
     total = costs.totals(wanted.interval, scope=Scope(gpu=found.uuid))
-    rates = [rows.rate_span(rate) for rate in GPURate.objects.filter(gpu=found).order_by("valid_from")]
-    places = [rows.place_row(place) for place in inventory.life(found.uuid)]
-    more = {"rates": rates, "stays": places, "idle_power": rows.idle_power_row(found)}
-    return wanted.echo() | rows.gpu_row(found, figures(total)) | more
+    rates = [list_rows.rate_span(rate) for rate in GPURate.objects.filter(gpu=found).order_by("valid_from")]
+    places = [list_rows.place_row(place) for place in inventory.life(found.uuid)]
+    more = {"rates": rates, "stays": places, "idle_power": list_rows.idle_power_row(found)}
+    return wanted.echo() | list_rows.gpu_row(found, figures(total)) | more
 
 
 @router.get("/gpus/{uuid}/series", operation_id="getGpuSeries", response=schemas.Series, tags=["fleet"])
@@ -184,7 +185,7 @@ def rates(request: HttpRequest, period: Period, paging: Paging) -> Answer:
     """Every rate there is or was: GPU models', nodes', pools' and single GPUs'. node_class and region narrow a model's."""
     wanted = asked(request)
     page, following = wanted.page(book.rates(), paging.limit)
-    return {"rows": [rows.rate_row(rate) for rate in page], "next_cursor": following}
+    return {"rows": [list_rows.rate_row(rate) for rate in page], "next_cursor": following}
 
 
 @router.get("/mappings", operation_id="listMappings", response=schemas.MappingPage, tags=["costs"])
@@ -192,7 +193,7 @@ def mappings(request: HttpRequest, period: Period, paging: Paging) -> Answer:
     """Every mapping rule, in the order in which they are asked: the first that matches and names a team gives the team."""
     wanted = asked(request)
     page, following = wanted.page(list(enumerate(attribution.rules(), start=1)), paging.limit)
-    return {"rows": [rows.mapping_row(place, rule) for place, rule in page], "next_cursor": following}
+    return {"rows": [list_rows.mapping_row(place, rule) for place, rule in page], "next_cursor": following}
 
 
 @router.get("/incidents", operation_id="listIncidents", response=schemas.IncidentPage, tags=["alerts"])
@@ -201,12 +202,12 @@ def incidents(request: HttpRequest, period: Period, paging: Paging) -> Answer:
     wanted = asked(request)
     overlapping = Q(opened_at__lt=wanted.interval.end) & (Q(resolved_at__isnull=True) | Q(resolved_at__gte=wanted.interval.start))
     page, following = wanted.page(Incident.objects.select_related("rule").filter(overlapping).order_by("-opened_at", "-pk"), paging.limit)
-    return {"rows": [rows.incident_row(incident) for incident in page], "next_cursor": following}
+    return {"rows": [list_rows.incident_row(incident) for incident in page], "next_cursor": following}
 
 
 def _job_row(job: Job, shape: Answer, why: Mapping[int, tuple[Primary, Saving]], lines: Sequence[str] = ()) -> Answer:
     primary, saving = why.get(job.pk, (None, None))
-    return rows.job_row(job, shape, rows.cause_of(primary, lines), saving)
+    return list_rows.job_row(job, shape, list_rows.cause_of(primary, lines), saving)
 
 
 def _lines(groups: list[Group], shapes: list[Answer]) -> list[Answer]:

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from fleetwatch.api.period import RequestError
+from fleetwatch.api.request_period import RequestError
 from fleetwatch.inventory.models import GPU
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.timeframes import SERIES_STEPS_S

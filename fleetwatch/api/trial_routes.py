@@ -8,9 +8,9 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from fleetwatch.api import schemas
-from fleetwatch.api.period import RequestError, asked
+from fleetwatch.api.request_period import RequestError, asked
 from fleetwatch.api.vocabulary import State, Tier, TrialGrouping
-from fleetwatch.costs import trial
+from fleetwatch.costs import policy_trial
 from fleetwatch.costs.pricing import usd
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy
@@ -61,7 +61,7 @@ def try_policy(request: HttpRequest, period: Query[schemas.PeriodQuery], tried: 
     try:
         policy = Policy.from_json(in_force.to_json() | tried.thresholds)
         interval = bounds(wanted.interval, now=timezone.now())
-        lines = trial.compare(in_force, policy, interval, group_by=group_by, max_gpu_hours=MAX_GPU_HOURS, max_s=MAX_S)
+        lines = policy_trial.compare(in_force, policy, interval, group_by=group_by, max_gpu_hours=MAX_GPU_HOURS, max_s=MAX_S)
     except TrialError as error:
         raise RequestError(str(error), field="from") from error
     except ValueError as error:
@@ -70,7 +70,7 @@ def try_policy(request: HttpRequest, period: Query[schemas.PeriodQuery], tried: 
     return echo | {"group_by": group_by, "rows": [_row(line) for line in lines]}
 
 
-def _row(line: trial.Line) -> Answer:
+def _row(line: policy_trial.Line) -> Answer:
     return {
         "group": line.group,
         "state": line.state,

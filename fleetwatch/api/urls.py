@@ -3,7 +3,7 @@
 from django.urls import path, re_path
 
 from fleetwatch.api import views
-from fleetwatch.api.reading import api
+from fleetwatch.api.v1 import api
 
 urlpatterns = [
     path("healthz", views.healthz, name="healthz"),

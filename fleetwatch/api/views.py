@@ -17,7 +17,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from fleetwatch.api import collector, readiness
 from fleetwatch.api.auth import reader
-from fleetwatch.api.reading import api
+from fleetwatch.api.v1 import api
 from fleetwatch.operations import disk
 
 

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.budgets import clock
+from fleetwatch.budgets import calendar
 from fleetwatch.budgets.models import Budget
 from fleetwatch.costs import exchange
 from fleetwatch.costs.pricing import CENT
@@ -109,15 +109,15 @@ def history(team: Team | None) -> QuerySet[Budget]:
 
 def months(now: datetime) -> Sequence[date]:
     """The months for which a budget can be set, from the running one on."""
-    found = [clock.month_of(now, zone())]
+    found = [calendar.month_of(now, zone())]
     while len(found) <= MONTHS_AHEAD:
-        found.append(clock.following(found[-1]))
+        found.append(calendar.following(found[-1]))
     return found
 
 
 def _usd_per_unit(currency: str, month: date) -> Decimal:
     try:
-        return exchange.usd_per_unit(currency, clock.month(month, zone()).start)
+        return exchange.usd_per_unit(currency, calendar.month(month, zone()).start)
     except RateError as error:
         raise BudgetError(f"{error} Set its rate of exchange first (Settings, Rates).", field="currency") from error
 

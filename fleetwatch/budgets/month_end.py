@@ -7,9 +7,9 @@ from decimal import Decimal
 from itertools import accumulate
 from zoneinfo import ZoneInfo
 
-from fleetwatch.budgets.clock import cuts_of
+from fleetwatch.budgets.calendar import cuts_of
 from fleetwatch.budgets.forecast import LONGEST, WEEK
-from fleetwatch.costs import cuts
+from fleetwatch.costs import rate_changes
 from fleetwatch.lib.intervals import Interval
 
 OVER, WILL_PASS, MAY_PASS, WITHIN = "over", "will pass", "may pass", "within"
@@ -58,7 +58,7 @@ def predict(basis: Basis, rest: Interval, spent_usd: Decimal, *, budget_usd: Dec
     coming = list(accumulate(amounts))
     ranges = [_relative(basis, moment, rest.start) for moment in moments]
     high = [usd * (1 + up) for usd, (_, up) in zip(coming, ranges, strict=True)]
-    ends = [index for index, moment in enumerate(moments) if cuts.midnight(moment, zone) == moment or moment == rest.end]
+    ends = [index for index, moment in enumerate(moments) if rate_changes.midnight(moment, zone) == moment or moment == rest.end]
     steps = [Step(moments[i], spent + coming[i], spent + max(coming[i] * (1 + ranges[i][0]), 0.0), spent + high[i]) for i in ends]
     return MonthEnd(tuple(steps), _passing(moments, coming, spent, budget), _passing(moments, high, spent, budget))
 
@@ -79,9 +79,9 @@ def risk(spent_usd: Decimal, budget_usd: Decimal | None, end: Step | None) -> st
 
 def _hours(basis: Basis, rest: Interval, zone: ZoneInfo) -> tuple[list[datetime], list[float]]:
     """The end of every cut of the rest, and its dollars."""
-    first = cuts.midnight(basis.origin, zone)
+    first = rate_changes.midnight(basis.origin, zone)
     moments, amounts = [], []
-    for day in cuts.days(rest, zone):
+    for day in rate_changes.days(rest, zone):
         # dates, not durations: days have 23 to 25 hours
         place = (day.start.astimezone(zone).date() - first.astimezone(zone).date()).days % WEEK
         for cut in cuts_of(day, zone):

@@ -8,11 +8,11 @@ import numpy as np
 from django.db import transaction
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.budgets import forecast, history, month_end
+from fleetwatch.budgets import daily_dollars, forecast, month_end
 from fleetwatch.budgets.arrays import Floats
 from fleetwatch.budgets.models import Outlook
 from fleetwatch.budgets.month_end import Basis, MonthEnd
-from fleetwatch.costs import cuts
+from fleetwatch.costs import rate_changes
 from fleetwatch.lib.intervals import Interval
 
 KINDS = ("fleet", "team")
@@ -34,7 +34,7 @@ class Tried:
 
 def is_due(now: datetime) -> bool:
     """Whether the forecasts of today still have to be made, or were made of a part of the history."""
-    return not Outlook.objects.filter(kind="fleet", origin=cuts.midnight(now, zone()), is_whole=True).exists()
+    return not Outlook.objects.filter(kind="fleet", origin=rate_changes.midnight(now, zone()), is_whole=True).exists()
 
 
 def make(now: datetime, *, is_whole: bool) -> dict[str, int]:
@@ -77,13 +77,13 @@ def tried(outlook: Outlook | None) -> list[Tried]:
 
 
 def _of_kind(kind: str, now: datetime, is_whole: bool) -> list[Outlook]:
-    kept = history.read(kind, now)
+    kept = daily_dollars.read(kind, now)
     if not kept.days:
         return []
     usd = kept.usd["cost"]
     if not np.isfinite(usd[:, -NEWEST_DAYS:]).any():
         return []
-    usd = history.without_gaps(usd, kept.hours)
+    usd = daily_dollars.without_gaps(usd, kept.hours)
     first = forecast.first_days(np.nansum(usd, axis=2))
     rhythm, trial = forecast.rhythm(usd, kept.hours), forecast.backtest(usd, kept.hours)
     origin, days = kept.days[-1].end, len(kept.days)

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.budgets import budgets, clock, month_end, outlooks
+from fleetwatch.budgets import budgets, calendar, month_end, outlooks
 from fleetwatch.budgets.budgets import WHOLE_FLEET, Limit
 from fleetwatch.budgets.models import Outlook, SpendDay
 from fleetwatch.budgets.month_end import MonthEnd
@@ -76,8 +76,8 @@ class Past:
 
 
 def running_month(now: datetime) -> Month:
-    first = clock.month_of(now, zone())
-    whole = clock.month(first, zone())
+    first = calendar.month_of(now, zone())
+    whole = calendar.month(first, zone())
     until = max(whole.start, now)
     so_far = Interval(whole.start, until) if until > whole.start else None
     return Month(first, whole, so_far, Interval(until, whole.end) if until < whole.end else None)
@@ -132,14 +132,16 @@ def past_months(team: Team | None, now: datetime) -> list[Past]:
     organisation_zone = zone()
     spent: dict[date, Decimal] = {}
     for start, usd in SpendDay.objects.filter(kind=kind, key=key).values_list("start", "usd"):
-        first = clock.month_of(start, organisation_zone)
+        first = calendar.month_of(start, organisation_zone)
         spent[first] = spent.get(first, NOTHING) + usd
     oldest = SpendDay.objects.filter(kind=kind).order_by("start").values_list("start", flat=True).first()
     rows = list(budgets.history(team))
     return [
         Past(first, usd, budgets.usd_of(budgets.counting(rows, first), first))
         for first, usd in sorted(spent.items(), reverse=True)
-        if first < clock.month_of(now, organisation_zone) and oldest is not None and clock.month(first, organisation_zone).start >= oldest
+        if first < calendar.month_of(now, organisation_zone)
+        and oldest is not None
+        and calendar.month(first, organisation_zone).start >= oldest
     ]
 
 

@@ -11,10 +11,10 @@ from django.db import transaction
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.budgets import anomalies, clock, history
-from fleetwatch.budgets.history import METRICS, History
+from fleetwatch.budgets import anomalies, calendar, daily_dollars
+from fleetwatch.budgets.daily_dollars import METRICS, History
 from fleetwatch.budgets.models import KINDS, Anomaly
-from fleetwatch.costs import cuts
+from fleetwatch.costs import rate_changes
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.pricing import MICRO_USD
 from fleetwatch.costs.selectors import Group, Scope
@@ -63,7 +63,7 @@ class Seen:
 def find(now: datetime) -> dict[str, int]:
     """How many anomalies there are in the last weeks, and how many are new, changed or gone. Safe twice."""
     # what lies at the edge of the window is cut by it: that one stays as it was found
-    horizon = cuts.midnight(now, zone(), days=1 - LOOKS_BACK_DAYS)
+    horizon = rate_changes.midnight(now, zone(), days=1 - LOOKS_BACK_DAYS)
     rows = [row for kind in KINDS for row in _of_kind(kind, now) if row.start > horizon]
     found = {_name(row): row for row in rows}
     stored = {_name(row): row for row in Anomaly.objects.filter(start__gt=horizon)}
@@ -105,7 +105,7 @@ def _label(row: Anomaly, teams: dict[str, str]) -> str:
 
 
 def _of_kind(kind: str, now: datetime) -> list[Anomaly]:
-    kept = history.read(kind, now, with_today=True)
+    kept = daily_dollars.read(kind, now, with_today=True)
     since = max(0, len(kept.days) - LOOKS_BACK_DAYS)
     floor = settings.ANOMALY_FLOOR_USD_PER_DAY
     return [
@@ -134,8 +134,8 @@ def _row(each: anomalies.Found, kind: str, metric: str, kept: History) -> Anomal
 
 def _hour(kept: History, place: int) -> Interval:
     """The hour on the wall at that place; next to one that was skipped, the day's nearest."""
-    day, hour = divmod(place, clock.HOURS)
-    found = clock.wall_hour(kept.days[day], hour, zone()) or clock.wall_hour(kept.days[day], hour + 1, zone())
+    day, hour = divmod(place, calendar.HOURS)
+    found = calendar.wall_hour(kept.days[day], hour, zone()) or calendar.wall_hour(kept.days[day], hour + 1, zone())
     return found or kept.days[day]
 
 

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from django.db.models import Min, Q, QuerySet
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import cuts
+from fleetwatch.costs import rate_changes
 from fleetwatch.costs.coverage import Above, Covered, Kind, Promise, There, cover, narrowness, together
 from fleetwatch.costs.day_sums import SETTLED
 from fleetwatch.costs.kinds import KindTime, time_of_kinds
@@ -58,7 +58,7 @@ def _known(interval: Interval, now: datetime | None) -> Interval | None:
     first = Entry.objects.aggregate(first=Min("start"))["first"]
     if first is None:
         return None
-    whole = cuts.outward(interval, zone())
+    whole = rate_changes.outward(interval, zone())
     start, end = max(whole.start, ceil_hour(first)), whole.end if now is None else min(whole.end, floor_hour(now - SETTLED))
     return Interval(start, end) if start < end else None
 
@@ -72,7 +72,7 @@ def _promised(found: Sequence[Commitment], interval: Interval) -> dict[datetime,
     organisation_zone, dollars = zone(), _Exchange(found)
     ordered = sorted(found, key=lambda each: (-narrowness(_wanted(each)), each.valid_from, each.pk))
     promised: dict[datetime, list[Promise]] = {}
-    for cut in cuts.between(interval, organisation_zone):
+    for cut in rate_changes.between(interval, organisation_zone):
         promises = []
         for each in ordered:
             start, end = max(cut.start, each.valid_from), min(cut.end, each.valid_to or cut.end)
@@ -87,7 +87,7 @@ def _usd_per_ms(commitment: Commitment, moment: datetime, organisation_zone: Zon
     """Its price per GPU-millisecond in its currency: an amount by the month is spread over the month's hours and its GPUs."""
     if commitment.price_per_gpu_hour is not None:
         return Fraction(commitment.price_per_gpu_hour) / HOUR_MS
-    month_ms = cuts.month(moment, organisation_zone).duration_ms
+    month_ms = rate_changes.month(moment, organisation_zone).duration_ms
     return Fraction(commitment.amount_per_month or ZERO) / (month_ms * commitment.gpus)
 
 

@@ -8,9 +8,9 @@ from django.db import connection, transaction
 from django.db.models import Min
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import cuts
-from fleetwatch.costs.columns import lines
+from fleetwatch.costs import rate_changes
 from fleetwatch.costs.models import DayHours, SummedDay
+from fleetwatch.costs.priced_columns import lines
 from fleetwatch.costs.reading import read
 from fleetwatch.inventory.models import Node
 from fleetwatch.ledger import retention
@@ -60,7 +60,7 @@ def refresh(now: datetime, limit: int) -> dict[str, int]:
 
 def wrong_sums(interval: Interval) -> list[tuple[str, datetime, int]]:
     """(node, day, milliseconds) of every sum in the interval, and of its hours, that counts as current and is not that of its entries."""
-    found = [wrong for day in cuts.days(interval, zone()) for wrong in _wrong_spans(day)]
+    found = [wrong for day in rate_changes.days(interval, zone()) for wrong in _wrong_spans(day)]
     with connection.cursor() as cursor:
         cursor.execute(_WRONG_HOURS, {"start": interval.start, "end": interval.end})
         found += cursor.fetchall()
@@ -96,7 +96,7 @@ def _since(since: datetime | None, *, until: datetime) -> Interval | None:
 
 def _unsummed(interval: Interval, limit: int) -> list[tuple[int, datetime, datetime]]:
     """(node id, start, until) of days to sum."""
-    days = cuts.days(interval, zone())
+    days = rate_changes.days(interval, zone())
     wanted: dict[str, list[datetime] | int] = {
         "day_starts": [day.start for day in days],
         "day_untils": [min(day.end, interval.end) for day in days],

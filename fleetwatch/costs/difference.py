@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import cuts, selectors
+from fleetwatch.costs import rate_changes, selectors
 from fleetwatch.costs.pricing import usd
 from fleetwatch.costs.totals import ZERO, Totals, nothing
 from fleetwatch.lib.csv_rows import Fault
@@ -75,8 +75,8 @@ def dry_run(change: Callable[[], Imported], now: datetime, *, owners: Iterable[s
 def closed_days(now: datetime) -> Interval:
     """The last 30 days of the organisation that are over."""
     organisation_zone = zone()
-    end = cuts.midnight(now, organisation_zone)
-    return Interval(cuts.midnight(end, organisation_zone, days=-LOOKS_BACK_DAYS), end)
+    end = rate_changes.midnight(now, organisation_zone)
+    return Interval(rate_changes.midnight(end, organisation_zone, days=-LOOKS_BACK_DAYS), end)
 
 
 def _by_owners(interval: Interval, owners: Iterable[str]) -> dict[str, dict[str, selectors.Group]]:

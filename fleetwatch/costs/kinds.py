@@ -8,7 +8,7 @@ from pathlib import Path
 from django.db import connection
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import cuts
+from fleetwatch.costs import rate_changes
 from fleetwatch.costs.coverage import Kind
 from fleetwatch.costs.totals import NOBODY
 from fleetwatch.lib.intervals import Interval
@@ -31,7 +31,7 @@ class KindTime:
 
 def time_of_kinds(interval: Interval, *, gpu_model_ids: list[int] | None = None) -> list[KindTime]:
     """All time in the interval, whose ends are cuts; of these models, or (None) of all, with NOBODY for an unknown one."""
-    days = cuts.days(interval, zone())
+    days = rate_changes.days(interval, zone())
     wanted: dict[str, datetime | list[datetime] | list[int] | None] = {
         "start": interval.start,
         "end": interval.end,

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.accounts.services import ensure_teams
-from fleetwatch.costs import attribution, cuts, mapping
+from fleetwatch.costs import attribution, mapping, rate_changes
 from fleetwatch.costs.mapping import Conditions, Gives, MappingError
 from fleetwatch.costs.models import MappingRule
 from fleetwatch.ledger.closing import keep_open
@@ -136,7 +136,7 @@ def _check_span(valid_from: datetime, valid_to: datetime | None) -> None:
 
 def _check_moment(moment: datetime, *, field: str) -> None:
     organisation_zone = zone()
-    if not cuts.is_cut(moment, organisation_zone):
+    if not rate_changes.is_cut(moment, organisation_zone):
         raise MappingError(f"A rule changes on a full UTC hour or at midnight in {organisation_zone.key}, not at {moment}.", field=field)
 
 

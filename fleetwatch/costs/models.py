@@ -204,7 +204,7 @@ class SummedDay(models.Model):
     until = models.DateTimeField(help_text="the day's end, or a clock hour within it")
     versions = ArrayField(models.BigIntegerField(), help_text="ledger.NodeDay's of each clock hour that [start, until) touches")
     alike = models.CharField(max_length=32, help_text="digest of which GPUs of the node have one price")
-    spans = models.BinaryField(help_text="of each GPU, holder and kind of time, as spans.py reads it")
+    spans = models.BinaryField(help_text="of each GPU, holder and kind of time, as ledger_spans.py reads it")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["node", "start"], name="one_sum_per_node_and_day")]

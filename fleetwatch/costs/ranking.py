@@ -9,11 +9,11 @@ from itertools import chain
 
 import numpy as np
 
-from fleetwatch.costs import columns
+from fleetwatch.costs import priced_columns
 from fleetwatch.costs.cells import Cell, summed
-from fleetwatch.costs.columns import Columns
+from fleetwatch.costs.ledger_spans import Ints, numbered, sums
+from fleetwatch.costs.priced_columns import Columns
 from fleetwatch.costs.pricing import HOUR_MS
-from fleetwatch.costs.spans import Ints, numbered, sums
 from fleetwatch.costs.totals import HEADLINE_TIERS, Group, Totals
 
 WASTE, COST, TIME, WASTED_MS = "waste", "cost", "time", "wasted_ms"
@@ -83,7 +83,7 @@ def cut(told: Columns, group_by: str, sort: str, *, start: int | Place, size: in
     # two lines more than are shown: what comes before them, and what after; each span is summed once
     line = np.full(len(order), len(shown) + 1, dtype=np.int64)
     line[order[:first]], line[order[first : first + size]] = len(shown), np.arange(len(shown))
-    cells = columns.lines(told, line[inverse])
+    cells = priced_columns.lines(told, line[inverse])
     return Cut(
         keys=shown,
         cells={key: cells[number] for number, key in enumerate(shown)},

@@ -14,12 +14,12 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import cuts, edges
+from fleetwatch.costs import edges, rate_changes
 from fleetwatch.costs.cells import Cell
-from fleetwatch.costs.columns import Columns, Keys, Price
 from fleetwatch.costs.laid import Eras, Laid, eras, lay
+from fleetwatch.costs.ledger_spans import KINDS, Bools, Ints, Spans, joined, numbered, spans
+from fleetwatch.costs.priced_columns import Columns, Keys, Price
 from fleetwatch.costs.scopes import Limits, limits_of
-from fleetwatch.costs.spans import KINDS, Bools, Ints, Spans, joined, numbered, spans
 from fleetwatch.costs.totals import EVERYTHING, Scope
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
@@ -44,8 +44,8 @@ def read(
     limits = limits_of(scope)
     asked = {name for name, limit in limits.items() if limit is not None} | set(by)
     organisation_zone = zone()
-    whole = cuts.outward(interval, organisation_zone)
-    steps = cuts.steps(whole, step, organisation_zone) if step else []
+    whole = rate_changes.outward(interval, organisation_zone)
+    steps = rate_changes.steps(whole, step, organisation_zone) if step else []
     with one_view():
         period = eras(whole, asked)
         wanted = _wanted(period, limits, organisation_zone) | {"steps": steps, "use_sums": with_sums and step != "hour"}
@@ -78,7 +78,7 @@ def _spans(interval: Interval, wanted: dict[str, Any], organisation_zone: ZoneIn
 
 
 def _wanted(period: Eras, limits: Limits, organisation_zone: ZoneInfo) -> dict[str, Any]:
-    days = cuts.days(period.whole, organisation_zone)
+    days = rate_changes.days(period.whole, organisation_zone)
     return period.wanted | {
         "day_starts": [day.start for day in days],
         "day_ends": [day.end for day in days],

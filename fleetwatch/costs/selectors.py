@@ -18,10 +18,10 @@ from django.db.models import Min
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import columns, cuts, pricing, ranking
+from fleetwatch.costs import priced_columns, pricing, ranking, rate_changes
 from fleetwatch.costs.cells import Cell, summed
-from fleetwatch.costs.columns import NO_KEY, Columns, Keys, Owner
 from fleetwatch.costs.laid import OWNERS
+from fleetwatch.costs.priced_columns import NO_KEY, Columns, Keys, Owner
 from fleetwatch.costs.ranking import Place, Ranked, Wasters
 from fleetwatch.costs.reading import read
 from fleetwatch.costs.totals import (
@@ -95,7 +95,7 @@ Line = tuple[str, str]  # key and label of a group
 
 def totals(interval: Interval, *, scope: Scope = EVERYTHING) -> Totals:
     """GPU time and dollars of the interval."""
-    return summed(columns.everything(read(interval, scope=scope)))
+    return summed(priced_columns.everything(read(interval, scope=scope)))
 
 
 def capacity_at_most(interval: Interval) -> int:
@@ -141,7 +141,7 @@ class Look:
 
     def totals(self) -> Totals:
         """totals() of what was read."""
-        return summed(columns.everything(self.told))
+        return summed(priced_columns.everything(self.told))
 
     def by(self, group_by: str) -> list[Group]:
         """totals_by() of what was read."""
@@ -186,7 +186,7 @@ def look(interval: Interval, *groups: str, scope: Scope = EVERYTHING) -> Look:
 def some_gpus(interval: Interval, ids: Collection[int], *, scope: Scope = EVERYTHING) -> Breakdown:
     """The lines of breakdown(gpu) of these GPUs alone, with the total of all."""
     told = read(interval, by=("gpu",), scope=scope)
-    return Breakdown(_groups(told.only("gpu", ids), "gpu"), summed(columns.everything(told)))
+    return Breakdown(_groups(told.only("gpu", ids), "gpu"), summed(priced_columns.everything(told)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def machine(interval: Interval, node: str, *, size: int) -> Machine:
     """breakdown(gpu) of a node, and `size` lines of ranked(job) of what jobs held there."""
     told = read(interval, by=("gpu", "job"), scope=Scope(node=node))
     by_gpu = {group.key: group.totals for group in _groups(told, "gpu")}
-    return Machine(summed(columns.everything(told)), by_gpu, _ranked(told.held("job"), "job", size=size))
+    return Machine(summed(priced_columns.everything(told)), by_gpu, _ranked(told.held("job"), "job", size=size))
 
 
 def ranked(
@@ -230,7 +230,7 @@ def wasters(interval: Interval, size: int) -> Wasters:
     told = read(interval, by=("team", "user", "job"))
     held = told.held("job")
     return Wasters(
-        summed(columns.everything(told)),
+        summed(priced_columns.everything(told)),
         [group for group in _groups(told, "team") if group.key],
         _ranked(held, "user", size=size),
         _ranked(held, "job", size=size),
@@ -245,7 +245,7 @@ def traced(interval: Interval, *, size: int, scope: Scope = EVERYTHING, start: i
     parts_by = "job" if scope.job is None else "gpu"
     told = read(interval, by=(parts_by,), scope=scope)
     parts = _ranked(told, parts_by, sort=ranking.COST, start=start, size=size)
-    return Traced(parts.totals, terms(columns.everything(told)), parts_by, parts)
+    return Traced(parts.totals, terms(priced_columns.everything(told)), parts_by, parts)
 
 
 def _ranked(told: Columns, group_by: str, *, size: int, sort: str = ranking.WASTE, start: int | Place = 0) -> Ranked:
@@ -260,7 +260,7 @@ def held_by_owner(interval: Interval, owner: str) -> dict[int, dict[Line, tuple[
     jobs, owners = told.by["job"], told.by[owner]
     lines = _lines(owner, owners, owners.ids.tolist())
     held: dict[int, dict[Line, tuple[int, Decimal]]] = defaultdict(dict)
-    for number, cells in columns.lines(told, jobs.at * len(owners.ids) + owners.at).items():
+    for number, cells in priced_columns.lines(told, jobs.at * len(owners.ids) + owners.at).items():
         job, place = divmod(number, len(owners.ids))
         if amount := _amount(cells):
             held[int(jobs.ids[job])][lines[int(owners.ids[place])]] = amount
@@ -284,7 +284,7 @@ def dollars_over_time(interval: Interval, step: str, *, scope: Scope = EVERYTHIN
     if step not in STEPS:
         raise ValueError(f"step is hour or day, not {step!r}")
     told = read(interval, scope=scope, step=step)
-    return _buckets(columns.lines(told, told.by["step"].at), _starts(interval, step))
+    return _buckets(priced_columns.lines(told, told.by["step"].at), _starts(interval, step))
 
 
 def over_time_by(interval: Interval, group_by: str, step: str, *, scope: Scope = EVERYTHING) -> list[Series]:
@@ -295,7 +295,7 @@ def over_time_by(interval: Interval, group_by: str, step: str, *, scope: Scope =
     told = read(interval, by=(group_by,), scope=scope, step=step)
     keys = told.by[group_by]
     parts: dict[int, dict[int, list[Cell]]] = defaultdict(dict)
-    for number, cells in columns.lines(told, keys.at * len(starts) + told.by["step"].at).items():
+    for number, cells in priced_columns.lines(told, keys.at * len(starts) + told.by["step"].at).items():
         place, bucket = divmod(number, len(starts))
         parts[int(keys.ids[place])][bucket] = cells
     lines = _lines(group_by, keys, list(parts))
@@ -306,7 +306,7 @@ def over_time_by(interval: Interval, group_by: str, step: str, *, scope: Scope =
 
 def _starts(interval: Interval, step: str) -> list[datetime]:
     organisation_zone = zone()
-    return cuts.steps(cuts.outward(interval, organisation_zone), step, organisation_zone)
+    return rate_changes.steps(rate_changes.outward(interval, organisation_zone), step, organisation_zone)
 
 
 def _buckets(parts: dict[int, list[Cell]], starts: Sequence[datetime]) -> list[Bucket]:
@@ -330,7 +330,7 @@ def spending_now(now: datetime) -> SpendingNow:
 
 def _groups(told: Columns, group_by: str) -> list[Group]:
     keys = told.by[group_by]
-    parts = {int(keys.ids[place]): cells for place, cells in columns.lines(told, keys.at).items()}
+    parts = {int(keys.ids[place]): cells for place, cells in priced_columns.lines(told, keys.at).items()}
     lines = _lines(group_by, keys, list(parts))
     groups = [Group(*lines[key], summed(cells)) for key, cells in parts.items()]
     return sorted(groups, key=lambda group: (-group.totals.wasted_usd, -group.totals.cost_usd, -group.totals.wasted_ms, group.key))

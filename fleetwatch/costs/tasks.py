@@ -3,7 +3,7 @@
 from celery import shared_task
 from django.utils import timezone
 
-from fleetwatch.costs import attribution, day_sums, places, services
+from fleetwatch.costs import attribution, day_sums, node_places, services
 from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.operations.services import record_run
 
@@ -19,7 +19,7 @@ def ensure_example_rates() -> None:
 @shared_task(ignore_result=True)
 def note_places() -> None:
     with advisory_lock("costs.note_places") as held, record_run("costs.note_places") as did:
-        did.update(places.note_places(timezone.now()) if held else {})
+        did.update(node_places.note_places(timezone.now()) if held else {})
 
 
 @shared_task(ignore_result=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from fleetwatch.lib.intervals import to_ms
 
-# agent.reading.GPUInfo.unread, in words; a reason that a newer agent gives is shown as it is
+# agent.readings.GPUInfo.unread, in words; a reason that a newer agent gives is shown as it is
 REASONS = {
     "not_supported": "this GPU or its driver does not tell it",
     "no_permission": "the agent may not ask: it needs the rights of its systemd unit, or root",

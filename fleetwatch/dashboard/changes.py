@@ -24,7 +24,7 @@ from fleetwatch.ledger.selectors import closed_until
 from fleetwatch.notify import services as notify
 from fleetwatch.notify.models import Channel
 from fleetwatch.notify.transports.base import ConfigError
-from fleetwatch.reports import choices
+from fleetwatch.reports import statement_choices
 
 MAX_TTL_DAYS = 366
 
@@ -125,7 +125,7 @@ def revoke_api_token(asked: Asked) -> Done:
 
 def choose_free_capacity(asked: Asked) -> Done:
     try:
-        choices.choose_free_capacity(asked.text("way"), by=asked.user.get_username())
+        statement_choices.choose_free_capacity(asked.text("way"), by=asked.user.get_username())
     except ValueError as error:
         raise RefusedError({"way": str(error)}) from error
     return Done("Statements that are made from now on tell free capacity that way; what is stored stays.")

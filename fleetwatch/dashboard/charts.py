@@ -9,14 +9,14 @@ from typing import Any
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.budgets import selectors as budgets
-from fleetwatch.costs import cuts, pricing
+from fleetwatch.costs import pricing, rate_changes
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.selectors import Bucket, Scope
 from fleetwatch.dashboard import figures, maps, words
 from fleetwatch.dashboard.figures import Bar, Burn, Figure, Line
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS
 from fleetwatch.dashboard.period import Period
-from fleetwatch.diagnosis import evidence, marks, places
+from fleetwatch.diagnosis import evidence, machine_findings, marks
 from fleetwatch.diagnosis.causes import title
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.inventory import selectors as inventory
@@ -87,7 +87,7 @@ def spent_bars(buckets: Sequence[Bucket], step: str, period: Period) -> list[tup
     starts = [bucket.start for bucket in buckets]
     over = min(period.interval.end, period.now)
     found: list[tuple[Bucket, Bar]] = []
-    for bucket, following in zip(buckets, [*starts[1:], cuts.following(starts[-1], step, period.zone)], strict=True):
+    for bucket, following in zip(buckets, [*starts[1:], rate_changes.following(starts[-1], step, period.zone)], strict=True):
         start, end = max(bucket.start, period.interval.start), min(following, over)
         if start >= end:
             continue
@@ -249,7 +249,7 @@ def _finding(params: Params, period: Period) -> Chart:
 
 def _place(found: Finding, period: Period) -> Chart:
     """A node's or cluster's finding hour by hour: GPUs on the mean of each hour."""
-    hours = places.hours(found, period.interval)
+    hours = machine_findings.hours(found, period.interval)
     by_start = {hour.start: hour for hour in hours}
     starts = _hours(hours[0].start, hours[-1].start) if hours else []
     gpus = {

@@ -14,7 +14,7 @@ from fleetwatch.dashboard.selectors import physical_gpu_names, states
 from fleetwatch.ledger import state_days
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
 from fleetwatch.telemetry import matrices
-from fleetwatch.telemetry.cells import CELL_MS
+from fleetwatch.telemetry.heat_cells import CELL_MS
 
 MAX_COLUMNS = 300
 LEAST_COLUMNS = 96

@@ -13,19 +13,19 @@ from django.db import transaction
 from agent import wire
 from agent.sources.simulated import Simulated
 from fleetwatch.demo import echoes, fleet, sharing, story
+from fleetwatch.demo.blocks import BLOCK_MS, COARSE_MS, SLOT_MS, Block, Fill
 from fleetwatch.demo.fleet import DemoNode
-from fleetwatch.demo.plan import BLOCK_MS, COARSE_MS, SLOT_MS, Block, Fill
 from fleetwatch.ingest.services import store_reports
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.services import lock_node, node_by_name, register_batch
-from fleetwatch.jobs.report import Report
+from fleetwatch.jobs.batch_report import Report
 from fleetwatch.lib.intervals import Interval, from_ms
 from fleetwatch.telemetry import codec, matrices
 from fleetwatch.telemetry import services as telemetry
-from fleetwatch.telemetry.cells import CELL_MS, DAY_MS
 from fleetwatch.telemetry.frames import Ints
+from fleetwatch.telemetry.heat_cells import CELL_MS, DAY_MS
 from fleetwatch.telemetry.models import Chunk
-from fleetwatch.telemetry.tables import WINDOW_INTS, WINDOW_KEYS, Table, joined, without_empty
+from fleetwatch.telemetry.window_tables import WINDOW_INTS, WINDOW_KEYS, Table, joined, without_empty
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.reading import Event, GPUInfo
+from agent.readings import Event, GPUInfo
 from agent.sources.simulated.archetype import Archetype
 from agent.sources.simulated.archetypes import ARCHETYPES, BY_NAME
 from agent.sources.simulated.card import GPM_COLUMNS, card
@@ -19,9 +19,9 @@ from agent.sources.simulated.faults import OMENS
 from agent.sources.simulated.schedule import SimulatedJob
 from agent.sources.simulated.signal import Signal
 from agent.sources.simulated.spec import Spec
-from fleetwatch.demo.columns import JOB_COLUMNS, Columns, draw
 from fleetwatch.demo.tracks import Part
 from fleetwatch.demo.truth import GPU_FAULT, UNOBSERVED, causes
+from fleetwatch.demo.window_columns import JOB_COLUMNS, Columns, draw
 
 HELD_OUT_SPREAD = 0.3
 FIRST_MS, WEEKS_HOURS = 1_794_009_600_000, 168  # 2026-11-07 00:00 UTC; cases begin at some hour of that week

@@ -17,9 +17,9 @@ from agent import wire
 from agent.sources.simulated import Simulated
 from agent.sources.simulated.teams import TEAMS
 from agent.window import AMOUNT_DECIMALS, RATIO_DECIMALS
+from fleetwatch.demo.blocks import SLOT_MS, Fill
 from fleetwatch.demo.fleet import DemoNode
-from fleetwatch.demo.plan import SLOT_MS, Fill
-from fleetwatch.telemetry.cells import DAY_MS
+from fleetwatch.telemetry.heat_cells import DAY_MS
 
 Columns = dict[str, NDArray[Any]]
 

@@ -10,8 +10,8 @@ from agent.sources.simulated.recurring import Mending, mendings_between
 from fleetwatch.accounts.models import User
 from fleetwatch.diagnosis import fixing
 from fleetwatch.diagnosis.deciding import Decision, decide
+from fleetwatch.diagnosis.machine_findings import progress
 from fleetwatch.diagnosis.models import Finding
-from fleetwatch.diagnosis.places import progress
 from fleetwatch.ledger.check import waiting_hours
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 from fleetwatch.lib.sql import advisory_lock

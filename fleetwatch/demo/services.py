@@ -10,8 +10,8 @@ import msgspec
 
 from agent import wire
 from fleetwatch.demo import story
+from fleetwatch.demo.blocks import PREFIX, Block, as_delivered, missing
 from fleetwatch.demo.fleet import DemoNode, nodes
-from fleetwatch.demo.plan import PREFIX, Block, as_delivered, missing
 from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.models import Node
 from fleetwatch.inventory.services import node_by_name

@@ -8,17 +8,17 @@ from numpy.typing import NDArray
 
 from agent import __version__, wire
 from agent.batch import ClosedWindow, Sender, build
-from agent.reading import Event
+from agent.readings import Event
 from agent.sources.simulated import Simulated
 from agent.sources.simulated.card import card
 from agent.sources.simulated.faults import OMENS_MS, ecc_errors, events_between, faults_between
 from agent.sources.simulated.queue import pending_gpus
 from agent.sources.simulated.schedule import jobs_between, outages_between
 from agent.sources.simulated.source import DRIVER
-from fleetwatch.demo.columns import draw
+from fleetwatch.demo.blocks import Block
 from fleetwatch.demo.fleet import DemoNode
-from fleetwatch.demo.plan import Block
 from fleetwatch.demo.tracks import whole
+from fleetwatch.demo.window_columns import draw
 
 # Older than any live agent's boot, so that what a live agent says of its node wins over what history says.
 BOOT_START_MS = 1_735_689_600_000

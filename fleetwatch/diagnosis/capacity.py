@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from django.db import connection
 
-from fleetwatch.diagnosis.cells import CELL_MS, Floats
+from fleetwatch.diagnosis.cell_figures import CELL_MS, Floats
 from fleetwatch.diagnosis.features import Mask
+from fleetwatch.diagnosis.finding_subjects import OF_NODES, OUTBREAKS, QUEUE, THROTTLED
 from fleetwatch.diagnosis.models import CapacityEntry
-from fleetwatch.diagnosis.subjects import OF_NODES, OUTBREAKS, QUEUE, THROTTLED
 from fleetwatch.diagnosis.waiting import waited
 from fleetwatch.inventory.models import GPU
 from fleetwatch.ledger.models import Run

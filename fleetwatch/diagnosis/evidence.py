@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from django.db.models import F, Sum
 
-from fleetwatch.diagnosis import advice, measures, reading
+from fleetwatch.diagnosis import advice, lane_rows, measures
 from fleetwatch.diagnosis.caused import WASTE
-from fleetwatch.diagnosis.cells import CELL_MS
+from fleetwatch.diagnosis.cell_figures import CELL_MS
 from fleetwatch.diagnosis.detectors import DETECTORS, straggler
 from fleetwatch.diagnosis.features import LONG, Features, Ints, Lanes
 from fleetwatch.diagnosis.models import CauseEntry, Finding
@@ -126,16 +126,18 @@ def _lanes(job: Job, start_ms: int, end_ms: int) -> Lanes | None:
         .values_list("node_id", flat=True)
         .distinct()
     )
-    held = {node_id: reading.Held(node_id, _beside(one.table, job.pk)) for node_id, one in reading.held(node_ids, start_ms, end_ms).items()}
+    held = {
+        node_id: lane_rows.Held(node_id, _beside(one.table, job.pk)) for node_id, one in lane_rows.held(node_ids, start_ms, end_ms).items()
+    }
     held = {node_id: one for node_id, one in held.items() if len(one.table["gpu_id"])}
     if not held:
         return None
-    stored = reading.stored_hours(list(held), start_ms, end_ms)
+    stored = lane_rows.stored_hours(list(held), start_ms, end_ms)
     for node_id, one in held.items():
         wanted = {int(hour) for hour in np.unique(one.table["start_ms"] // HOUR_MS * HOUR_MS)}
         for hour in sorted(wanted - {known for node, known in stored if node == node_id}):
-            stored |= reading.made_hours([one], hour, hour + HOUR_MS)
-    return reading.lanes(held, start_ms, end_ms, stored)
+            stored |= lane_rows.made_hours([one], hour, hour + HOUR_MS)
+    return lane_rows.lanes(held, start_ms, end_ms, stored)
 
 
 def _beside(table: cell_states.Table, job_id: int) -> cell_states.Table:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.diagnosis import cells as of_cell
+from fleetwatch.diagnosis import cell_figures as of_cell
 from fleetwatch.diagnosis import lows
-from fleetwatch.diagnosis.cells import CELL_MS, SEEN_MS
-from fleetwatch.diagnosis.figures import Figures
+from fleetwatch.diagnosis.cell_figures import CELL_MS, SEEN_MS
+from fleetwatch.diagnosis.lane_figures import Figures
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

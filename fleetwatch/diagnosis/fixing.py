@@ -9,9 +9,9 @@ from pathlib import Path
 from django.db import connection, transaction
 
 from fleetwatch.diagnosis import realised
+from fleetwatch.diagnosis.cause_rows import UNFIT
 from fleetwatch.diagnosis.models import Finding, Fix
 from fleetwatch.diagnosis.realised import Effect, Outcome, Run
-from fleetwatch.diagnosis.store import UNFIT
 from fleetwatch.diagnosis.verdicts import NO_TELEMETRY
 from fleetwatch.lib.intervals import from_ms, to_ms
 from fleetwatch.lib.sql import read_statement

@@ -8,9 +8,9 @@ from datetime import datetime
 import numpy as np
 
 from fleetwatch.accounts.models import User
-from fleetwatch.costs.spans import Bools, Ints
+from fleetwatch.costs.ledger_spans import Bools, Ints
+from fleetwatch.diagnosis.cause_columns import FIGURES, HIGH, Decided, Lines
 from fleetwatch.diagnosis.caused import WASTE, Caused, Saving
-from fleetwatch.diagnosis.columns import FIGURES, HIGH, Decided, Lines
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.jobs.models import Job
 

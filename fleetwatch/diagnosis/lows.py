@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.ledger.facts import Windows
+from fleetwatch.ledger.observations import Windows
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -9,7 +9,7 @@ from fleetwatch.ledger.models import HOURS
 
 
 class NodeCells(models.Model):
-    """Five-minute figures of a node's GPUs in one clock hour (cells.py), packed; derived from windows, kept while hours change."""
+    """Five-minute figures of a node's GPUs in one clock hour (cell_figures.py), packed; derived from windows, kept while hours change."""
 
     node = models.ForeignKey("inventory.Node", on_delete=models.CASCADE, related_name="+", db_index=False)
     hour = models.DateTimeField()
@@ -27,7 +27,7 @@ class DiagnosedDay(models.Model):
     versions = ArrayField(models.BigIntegerField(), size=HOURS)
     is_summed = models.BooleanField(default=False, db_default=False, help_text="whether its spans say what its CauseEntries say")
     causes = models.TextField(blank=True, default="", db_default="", help_text="what numbers in spans stand for, from 1 on, with commas")
-    spans = models.BinaryField(default=b"", db_default=b"", help_text="of each GPU, job and cause, as columns.py reads them")
+    spans = models.BinaryField(default=b"", db_default=b"", help_text="of each GPU, job and cause, as cause_columns.py reads them")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["node", "day"], name="one_diagnosed_row_per_node_and_day")]

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fleetwatch.diagnosis import figures, measures
+from fleetwatch.diagnosis import lane_figures, measures
 from fleetwatch.diagnosis.detectors import DETECTORS
 from fleetwatch.diagnosis.features import STATES, Features, Lanes
-from fleetwatch.diagnosis.reading import NAMES
+from fleetwatch.diagnosis.lane_rows import NAMES
 from fleetwatch.diagnosis.rules import Detector
 
 CELL_MIN = 5
@@ -53,5 +53,5 @@ def _nothing() -> Lanes:
         memory_bytes=np.full(1, np.nan), sevenths=one, start_ms=0, held=np.ones((1, 1), dtype=bool),
         held_ms=np.ones((1, 1)), shared=np.zeros((1, 1), dtype=bool),
         age=np.ones((1, 1), dtype=np.int64), warm_up=one, is_over=np.zeros(1, dtype=bool), failures=one, cheaper=((),),
-        figures=figures.of(dict.fromkeys(NAMES, unread)), states=dict.fromkeys(STATES, unread),
+        figures=lane_figures.of(dict.fromkeys(NAMES, unread)), states=dict.fromkeys(STATES, unread),
     )  # fmt: skip

@@ -15,20 +15,20 @@ from django.db.models import Count, F, Max, Sum
 
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import cuts
+from fleetwatch.costs import rate_changes
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.attribution import into_teams
 from fleetwatch.costs.selectors import Breakdown
 from fleetwatch.costs.totals import EVERYTHING, Group, Scope, Totals
-from fleetwatch.diagnosis import columns, taken
+from fleetwatch.diagnosis import cause_columns, taken
 from fleetwatch.diagnosis.alternatives import alternatives
+from fleetwatch.diagnosis.cause_rows import UNFIT
 from fleetwatch.diagnosis.caused import WASTE, Caused, Saving, nothing, rest, total
 from fleetwatch.diagnosis.causes import title
+from fleetwatch.diagnosis.finding_subjects import OF_NODES, ORPHANED
 from fleetwatch.diagnosis.listed import Findings, Line, in_order, status
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
 from fleetwatch.diagnosis.stopped import stopped
-from fleetwatch.diagnosis.store import UNFIT
-from fleetwatch.diagnosis.subjects import OF_NODES, ORPHANED
 from fleetwatch.diagnosis.verdicts import NUMBER, UNDETERMINED
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import with_outcomes
@@ -91,7 +91,7 @@ def waste_by_cause(interval: Interval, *, scope: Scope = EVERYTHING) -> Breakdow
 def _told(period: Interval, scope: Scope, whole: Totals, orphaned: Totals, *, is_current: bool = False) -> tuple[list[Group], Totals]:
     """A group for each cause that wasted time, orphaned with them, and what is left of the whole."""
     told = taken.read(period, scope=scope, is_current=is_current)
-    found = [one for one in columns.lines(told, by_job=False).caused() if one.wasted_ms]
+    found = [one for one in cause_columns.lines(told, by_job=False).caused() if one.wasted_ms]
     groups = [Group(one.cause, title(one.cause), one.totals) for one in found if one.cause != UNDETERMINED]
     if orphaned.capacity_ms:
         groups.append(Group(ORPHANED, title(ORPHANED), orphaned))
@@ -109,11 +109,11 @@ def findings(interval: Interval, *, now: datetime, scope: Scope = EVERYTHING, ca
         "start_ms": interval.start_ms - HOUR_MS,
         "end_ms": interval.end_ms + HOUR_MS,
         "now": now,
-        # what a node's trouble cost jobs is its own finding (places.py)
+        # what a node's trouble cost jobs is its own finding (machine_findings.py)
         "causes": [None if name in OF_NODES else name for name in told.causes],
         "job_id": None if scope.job is None else Job.objects.filter(key=scope.job).values_list("pk", flat=True).first(),
     }
-    return in_order(columns.lines(told, by_job=True), columns.decided(fetched(_FINDINGS, wanted)))
+    return in_order(cause_columns.lines(told, by_job=True), cause_columns.decided(fetched(_FINDINGS, wanted)))
 
 
 def with_jobs(lines: Iterable[Line], *, before: datetime) -> list[Line]:
@@ -147,7 +147,7 @@ def _gpus(lines: Collection[Line]) -> Counter[tuple[int, str]]:
 def line_of(finding: Finding, interval: Interval, *, now: datetime) -> Line:
     """One finding in the period, with zeros where it has no time in it."""
     told = taken.read(interval, scope=Scope(job=finding.its_job.key), cause=finding.cause)
-    found = columns.lines(told, by_job=True).caused()
+    found = cause_columns.lines(told, by_job=True).caused()
     return Line(finding, found[0] if found else nothing(finding.its_job.pk, finding.cause), status(finding, now))
 
 
@@ -159,7 +159,7 @@ def primary_causes(
     Jobs of which nothing was diagnosed are left out.
     """
     by_job: dict[int, list[Caused]] = defaultdict(list)
-    for one in columns.lines(taken.read(interval, scope=scope, job_ids=job_ids), by_job=True).caused():
+    for one in cause_columns.lines(taken.read(interval, scope=scope, job_ids=job_ids), by_job=True).caused():
         by_job[one.job_id or 0].append(one)
     return {job_id: (_primary(several), total(one for one in several if one.cause not in UNFIT)) for job_id, several in by_job.items()}
 
@@ -171,7 +171,7 @@ def _primary(several: list[Caused]) -> Primary:
 
 def causes_of(job_ids: Collection[int], interval: Interval) -> dict[int, Primary]:
     """Why each of a few jobs wastes, without dollars; jobs of which nothing was diagnosed are left out."""
-    whole = cuts.outward(interval, zone())
+    whole = rate_changes.outward(interval, zone())
     wasted = reduce(add, (F(f"{name}_ms") for name in WASTE))
     rows = (
         CauseEntry.objects.filter(job__in=job_ids, start__gte=whole.start, start__lt=whole.end)

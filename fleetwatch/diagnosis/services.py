@@ -10,8 +10,8 @@ import numpy as np
 from django.db import connection, transaction
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.diagnosis import capacity, lows, packing, reading, store, sums, verdicts
-from fleetwatch.diagnosis.cells import CELL_MS
+from fleetwatch.diagnosis import capacity, cause_rows, lane_rows, lows, packing, sums, verdicts
+from fleetwatch.diagnosis.cell_figures import CELL_MS
 from fleetwatch.diagnosis.features import LONG
 from fleetwatch.diagnosis.models import NodeCells
 from fleetwatch.diagnosis.packing import Hour
@@ -93,7 +93,7 @@ def _batches(hours: Sequence[Due], *, this_hour: int) -> Iterable[list[Due]]:
     at_once = NODE_HOURS_AT_ONCE // ((high - low) // HOUR_MS)
     batch: list[Due] = []
     nodes = 0
-    for group in reading.nodes_of_jobs(sorted(by_node), first - REACH_MS, last + HOUR_MS):
+    for group in lane_rows.nodes_of_jobs(sorted(by_node), first - REACH_MS, last + HOUR_MS):
         if batch and nodes + len(group) > at_once:
             yield batch
             batch, nodes = [], 0
@@ -121,32 +121,32 @@ def _diagnose(hours: Sequence[Due], *, now: datetime) -> int:
     this_hour = to_ms(floor_hour(now))
     start, end = _written(first, last, this_hour)
     low, high = _context(first, last, this_hour)
-    node_ids = [node for group in reading.nodes_of_jobs(sorted({one.node_id for one in hours}), low, high) for node in group]
-    held = reading.held(node_ids, low, high)
+    node_ids = [node for group in lane_rows.nodes_of_jobs(sorted({one.node_id for one in hours}), low, high) for node in group]
+    held = lane_rows.held(node_ids, low, high)
     # nodes that nobody held (any more) have no causes
-    rows: dict[int, store.Hours] = {node_id: {} for node_id in node_ids}
+    rows: dict[int, cause_rows.Hours] = {node_id: {} for node_id in node_ids}
     if seen := [int(one.table["start_ms"].min()) for one in held.values() if len(one.table["start_ms"])]:
         # a fleet that is younger than the context has less of it
         low = max(low, min(start, min(seen) // HOUR_MS * HOUR_MS))
-        lanes = reading.lanes(held, low, high, _hours(held, hours, low, high, this_hour))
+        lanes = lane_rows.lanes(held, low, high, _hours(held, hours, low, high, this_hour))
         told = verdicts.judge(lanes, since=(start - low) // CELL_MS)
         edges = cuts.edges(start, end, zone())
         tables = {node_id: one.between(start, end).table for node_id, one in held.items()}
-        rows |= store.rows(tables, lanes, told, edges)
-    changed = store.replace(rows, start, end)
-    store.refresh_findings(changed)
+        rows |= cause_rows.rows(tables, lanes, told, edges)
+    changed = cause_rows.replace(rows, start, end)
+    cause_rows.refresh_findings(changed)
     capacity.replace([(one.node_id, one.hour_ms) for one in hours], throttled=node_ids if changed else (), now=now)
     _note(hours)
     return len({job_id for job_id, _ in changed})
 
 
-def _hours(held: dict[int, reading.Held], hours: Sequence[Due], low: int, high: int, this_hour: int) -> dict[tuple[int, int], Hour]:
+def _hours(held: dict[int, lane_rows.Held], hours: Sequence[Due], low: int, high: int, this_hour: int) -> dict[tuple[int, int], Hour]:
     """The cells of every held hour of the nodes; those of due hours, and those that nobody made yet, are made.
 
     Of the hour that goes on only from the first cell on of which the ledger says something else than when it was made.
     """
     is_due = {(one.node_id, one.hour_ms) for one in hours}
-    stored = reading.stored_hours(list(held), low, high)
+    stored = lane_rows.stored_hours(list(held), low, high)
     firsts: dict[tuple[int, int, int], dict[int, int]] = defaultdict(dict)  # span and its context -> node -> its first cell
     before: dict[tuple[int, int], lows.Before] = {}  # node and beginning of its span -> what is known of windows before it
     for node_id, one in held.items():
@@ -155,18 +155,18 @@ def _hours(held: dict[int, reading.Held], hours: Sequence[Due], low: int, high: 
         for start_ms, end_ms in _spans(missing):
             goes_on = start_ms == this_hour and (node_id, start_ms) in stored
             first = _first_changed(one.digests(start_ms), stored[node_id, start_ms].told) if goes_on else 0
-            if first < reading.CELLS_PER_HOUR:
+            if first < lane_rows.CELLS_PER_HOUR:
                 first_ms = start_ms + first * CELL_MS
                 last_ms = first_ms - CELL_MS
                 gpu_ids = np.array(one.between(start_ms, end_ms).gpus(), dtype=np.int64)
-                known = reading.before(gpu_ids, stored.get((node_id, last_ms // HOUR_MS * HOUR_MS)), last_ms)
-                firsts[first_ms, end_ms, reading.context_ms(known, first_ms)][node_id] = first
+                known = lane_rows.before(gpu_ids, stored.get((node_id, last_ms // HOUR_MS * HOUR_MS)), last_ms)
+                firsts[first_ms, end_ms, lane_rows.context_ms(known, first_ms)][node_id] = first
                 before[node_id, first_ms] = known
     fresh: dict[tuple[int, int], Hour] = {}
     for (start_ms, end_ms, context_ms), nodes in firsts.items():
         known = lows.together([before[node_id, start_ms] for node_id in nodes])
-        made = reading.made_hours([held[node_id] for node_id in nodes], start_ms, end_ms, context_ms, known)
-        fresh |= {key: reading.continued(stored.get(key), hour, nodes[key[0]] if key[1] <= start_ms else 0) for key, hour in made.items()}
+        made = lane_rows.made_hours([held[node_id] for node_id in nodes], start_ms, end_ms, context_ms, known)
+        fresh |= {key: lane_rows.continued(stored.get(key), hour, nodes[key[0]] if key[1] <= start_ms else 0) for key, hour in made.items()}
     _keep(fresh)
     return stored | fresh
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetwatch.ledger.activity import spin_fraction
-from fleetwatch.ledger.facts import Windows, column
+from fleetwatch.ledger.observations import Windows, column
 from fleetwatch.ledger.policy import Policy
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ import numpy as np
 from django.db import connection, transaction
 
 from fleetwatch.diagnosis import taken
-from fleetwatch.diagnosis.columns import HIGH, LOW, WASTED
+from fleetwatch.diagnosis.cause_columns import HIGH, LOW, WASTED
 from fleetwatch.diagnosis.models import DiagnosedDay
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import Interval

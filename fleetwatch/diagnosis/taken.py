@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.costs import cuts, edges
+from fleetwatch.costs import edges, rate_changes
 from fleetwatch.costs.edges import Edge
 from fleetwatch.costs.laid import Eras, eras, lay
+from fleetwatch.costs.ledger_spans import Bools
 from fleetwatch.costs.scopes import Limits, limits_of
-from fleetwatch.costs.spans import Bools
 from fleetwatch.costs.totals import EVERYTHING, Scope
-from fleetwatch.diagnosis.columns import Columns, Spans, joined, spans
-from fleetwatch.diagnosis.ends import in_part
+from fleetwatch.diagnosis.cause_columns import Columns, Spans, joined, spans
+from fleetwatch.diagnosis.clipped_causes import in_part
 from fleetwatch.diagnosis.models import CauseEntry
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.rows import fetched
@@ -46,7 +46,7 @@ def read(
     """
     limits = _limits(scope)
     asked = {name for name, limit in limits.items() if limit is not None}
-    whole = cuts.outward(interval, zone())
+    whole = rate_changes.outward(interval, zone())
     with one_view():
         period = eras(whole, asked)
         wanted = {"node_ids": _node_ids(whole, limits), "job_id": limits["job_id"], "cause": cause, "is_current": is_current}

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.diagnosis import spans
-from fleetwatch.diagnosis.cells import CELL_MS
+from fleetwatch.diagnosis import lane_parts
+from fleetwatch.diagnosis.cell_figures import CELL_MS
 from fleetwatch.diagnosis.detectors import DETECTORS, healthy, video_engines
 from fleetwatch.diagnosis.features import Features, Floats, Ints, Lanes, Mask
 from fleetwatch.diagnosis.rules import HIGH, Detector, Found, Levels
@@ -85,7 +85,7 @@ def judge(lanes: Lanes, *, since: int = 0) -> Verdicts:
         low=np.zeros(shape),
         high=np.zeros(shape),
     )
-    for part in spans.parts(lanes, since=since):
+    for part in lane_parts.parts(lanes, since=since):
         one = _judged(part.lanes, max(since - int(part.columns[:, 0].max()), 0))
         part.put(told.cause, one.cause)
         part.put(told.confidence, one.confidence)

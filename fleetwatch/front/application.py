@@ -24,8 +24,8 @@ from fleetwatch.accounts.services import authenticate_api_token
 from fleetwatch.front import bodies, refused, senders, wsgi
 from fleetwatch.front.bodies import GoneError, Receive
 from fleetwatch.front.connections import Connection, Connections
-from fleetwatch.front.lanes import BusyError, Lane, Sender
 from fleetwatch.front.protocol import end_overdue_for_ever
+from fleetwatch.front.thread_lanes import BusyError, Lane, Sender
 from fleetwatch.front.watch import Watch
 from fleetwatch.front.wsgi import Answer, FileAnswer
 from fleetwatch.ingest import door as ingest

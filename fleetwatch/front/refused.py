@@ -6,9 +6,9 @@ from django.db import DatabaseError, InterfaceError
 from django.http import HttpResponse, JsonResponse
 from django.utils.http import parse_header_parameters
 
-from fleetwatch.dashboard.errors import not_now
+from fleetwatch.dashboard.error_page import not_now
 from fleetwatch.front.bodies import NoRoomError, SlowBodyError
-from fleetwatch.front.lanes import BusyError
+from fleetwatch.front.thread_lanes import BusyError
 from fleetwatch.ingest import refusals
 from fleetwatch.ingest.body import TooLargeError
 from fleetwatch.ingest.tokens import UnknownTokenError

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 from fleetwatch.accounts import devices
 from fleetwatch.accounts.services import digest
-from fleetwatch.front.lanes import Sender
+from fleetwatch.front.thread_lanes import Sender
 from fleetwatch.lib.addresses import site_of
 
 Headers = Mapping[bytes, bytes]

@@ -14,13 +14,13 @@ from django.db import Error, transaction
 
 from agent.wire import Batch, WireError
 from fleetwatch.ingest import tokens
+from fleetwatch.ingest.fast_decode import Facts, Memory
 from fleetwatch.ingest.services import STATEMENT_MS, is_out_of_time, store_reports, touch_holds, touch_jobs_of_new_kind
-from fleetwatch.ingest.steady import Facts, Memory
 from fleetwatch.inventory import steady as inventory
 from fleetwatch.inventory.intake import TooMuchNewError
 from fleetwatch.inventory.stays import GAP_MS, spans_of
 from fleetwatch.inventory.steady import Continued, Lived, UnsteadyError
-from fleetwatch.jobs.report import Report
+from fleetwatch.jobs.batch_report import Report
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.spans import Span, clip, difference
 from fleetwatch.telemetry import retention

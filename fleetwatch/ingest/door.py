@@ -18,11 +18,11 @@ from django.db import Error, connection
 from django.utils import timezone
 
 from agent.wire import WireError
-from fleetwatch.ingest import answers, learning, steady
+from fleetwatch.ingest import answers, fast_decode, learning
 from fleetwatch.ingest.body import TooLargeError, expand
 from fleetwatch.ingest.continued import Arrived, Known, Moment, arrived, store_together
 from fleetwatch.ingest.pressure import pressure
-from fleetwatch.ingest.tally import received
+from fleetwatch.ingest.received_log import received
 from fleetwatch.ingest.tokens import USE_NOTED_EVERY
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.telemetry.services import CLOCK_TOLERANCE_MS
@@ -159,7 +159,7 @@ def store_group(group: Sequence[Offered]) -> list[int]:
 def _arrived(offered: Offered, received: Moment) -> Arrived | None:
     """The batch, when it is valid and only continues."""
     try:
-        batch = steady.read(expand(offered.packed, "gzip"), offered.known.facts, offered.known.memory)
+        batch = fast_decode.read(expand(offered.packed, "gzip"), offered.known.facts, offered.known.memory)
     except (TooLargeError, WireError):
         return None
     if batch is None:

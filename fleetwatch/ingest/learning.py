@@ -6,7 +6,7 @@ from datetime import datetime
 from django.db import Error, transaction
 
 from agent.wire import Batch
-from fleetwatch.ingest import steady
+from fleetwatch.ingest import fast_decode
 from fleetwatch.ingest.continued import Known
 from fleetwatch.ingest.models import Rights
 from fleetwatch.ingest.tokens import UnknownTokenError, hold_live
@@ -30,7 +30,7 @@ class Lesson:
 
 def known(lesson: Lesson) -> Known | None:
     """What the node's next batches are compared with; None when this batch is not the newest, or nothing that can be continued."""
-    facts = steady.facts(lesson.body)
+    facts = fast_decode.facts(lesson.body)
     if facts is None:
         return None
     try:
@@ -55,7 +55,7 @@ def known(lesson: Lesson) -> Known | None:
 
 
 @transaction.atomic
-def _remembered(lesson: Lesson, facts: steady.Facts) -> inventory.Remembered | None:
+def _remembered(lesson: Lesson, facts: fast_decode.Facts) -> inventory.Remembered | None:
     hold_live(lesson.token_id)
     order = [lesson.batch.boot_start_ms, lesson.batch.sequence]
     return inventory.remember(lesson.node_id, facts.uuids, facts.said(lesson.token_id), order=order)

@@ -18,9 +18,9 @@ from fleetwatch.inventory.intake import Brought
 from fleetwatch.inventory.models import GPU, Node
 from fleetwatch.inventory.services import Refused
 from fleetwatch.jobs import services as jobs
-from fleetwatch.jobs.report import JobKey, Report, StoredJob
+from fleetwatch.jobs.batch_report import JobKey, Report, StoredJob
+from fleetwatch.jobs.job_writes import store_jobs
 from fleetwatch.jobs.selectors import clusters_of, held_by_node
-from fleetwatch.jobs.store import store_jobs
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.lib.spans import Span, clip
 from fleetwatch.lib.sql import limit_waits

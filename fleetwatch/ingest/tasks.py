@@ -4,7 +4,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from fleetwatch.ingest.services import believe_silent_moves, bill_silent_nodes, retire_silent_gpus
-from fleetwatch.jobs.store import drop_unheard
+from fleetwatch.jobs.job_writes import drop_unheard
 from fleetwatch.lib.sql import advisory_lock
 from fleetwatch.operations.services import record_run
 

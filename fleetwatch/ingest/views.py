@@ -12,8 +12,8 @@ from fleetwatch.ingest import answers, body, requests, services, tokens
 from fleetwatch.ingest.learning import LESSON, Lesson
 from fleetwatch.ingest.pressure import pressure
 from fleetwatch.ingest.reach import within_reach
+from fleetwatch.ingest.received_log import received
 from fleetwatch.ingest.refusals import answers_errors
-from fleetwatch.ingest.tally import received
 
 log = structlog.get_logger(__name__)
 

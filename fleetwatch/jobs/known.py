@@ -4,7 +4,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleetwatch.jobs import ends
+from fleetwatch.jobs import run_ends
 from fleetwatch.jobs.matching import matched
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.records import KnownJob, Record, known_jobs
@@ -90,7 +90,7 @@ def _give(records: Sequence[Record], jobs: Mapping[int, int]) -> HeldTime:
     run(GIVE_RECORDS, {"records": integers(pks), "jobs": integers(job_ids)})
     moves = _moves(records, jobs)
     moved = {(gpu_id, (lower, upper)) for move in moves for gpu_id, lower, upper in run(MOVE_HOLDS, move)}
-    return frozenset(moved | ends.cut_holds({move["job_id"] for move in moves}))
+    return frozenset(moved | run_ends.cut_holds({move["job_id"] for move in moves}))
 
 
 def _moves(records: Sequence[Record], jobs: Mapping[int, int]) -> list[dict[str, int]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from django.db import connection
 
-from fleetwatch.jobs.kinds import ENDED_WITH_THE_JOB
+from fleetwatch.jobs.allocation_sources import ENDED_WITH_THE_JOB
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.sql import read_statement
 

@@ -1,4 +1,4 @@
-"""Writes of who held which GPU: what batches assert of allocations, job sources and processes. Jobs' facts: store.py."""
+"""Writes of who held which GPU: what batches assert of allocations, job sources and processes. Jobs' facts: job_writes.py."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from agent.wire import Batch
-from fleetwatch.jobs import ends
-from fleetwatch.jobs.ends import End
-from fleetwatch.jobs.kinds import DECLARED
+from fleetwatch.jobs import run_ends
+from fleetwatch.jobs.allocation_sources import DECLARED
+from fleetwatch.jobs.batch_report import JobKey, Report, StoredJob, speaks_for_all, speaks_for_cluster, spoken_ms
 from fleetwatch.jobs.models import GPUProcess
 from fleetwatch.jobs.records import OUTCOME_LAG_MS, Voice
-from fleetwatch.jobs.report import JobKey, Report, StoredJob, speaks_for_all, speaks_for_cluster, spoken_ms
+from fleetwatch.jobs.run_ends import End
 from fleetwatch.lib.batched import integers, numbers, run
 from fleetwatch.lib.spans import Span, union
 from fleetwatch.lib.sql import read_statement
@@ -55,9 +55,9 @@ def assert_allocations(reports: Sequence[Report], jobs: Mapping[JobKey, StoredJo
     """
     held, to_cut = _assert_time(reports, jobs)
     told = [end for report in reports for end in _ends(report, jobs)]
-    to_cut |= ends.note([*told, *(end for job in jobs.values() for end in _recorded_ends(job))])
+    to_cut |= run_ends.note([*told, *(end for job in jobs.values() for end in _recorded_ends(job))])
     to_cut |= {job.pk for job in jobs.values() if _is_in_books(job)}
-    return held | ends.cut_holds(to_cut)
+    return held | run_ends.cut_holds(to_cut)
 
 
 def _assert_time(reports: Sequence[Report], jobs: Mapping[JobKey, StoredJob]) -> tuple[set[tuple[int, Span]], set[int]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.ledger.facts import Capacity, Floats, Ints, Mask, Windows, column
+from fleetwatch.ledger.observations import Capacity, Floats, Ints, Mask, Windows, column
 from fleetwatch.ledger.policy import Policy
 
 Codes = NDArray[np.int8]

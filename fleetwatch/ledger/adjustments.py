@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from fleetwatch.ledger import store
-from fleetwatch.ledger.facts import Judgement
+from fleetwatch.ledger import hour_rows
 from fleetwatch.ledger.models import Adjustment
-from fleetwatch.ledger.plan import Piece
+from fleetwatch.ledger.observations import Judgement
+from fleetwatch.ledger.policy_plan import Piece
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 
 # Why a closed hour is judged otherwise: the first that its numbers show.
@@ -25,7 +25,7 @@ NO_ENERGY_RATIO = 1e-9
 Key = tuple[Any, ...]
 Amounts = dict[Key, tuple[int, float]]
 _GPU, _START, _JOB, _STATE = range(4)
-_KEY = len(store.ENTRY_COLUMNS) - 2
+_KEY = len(hour_rows.ENTRY_COLUMNS) - 2
 
 
 def book(node_id: int, piece: Piece, judged: Judgement, *, booked_at: datetime) -> dict[str, int]:
@@ -33,29 +33,29 @@ def book(node_id: int, piece: Piece, judged: Judgement, *, booked_at: datetime) 
 
     Twice is once: what was booked counts as said.
     """
-    parts = store.replace_runs(node_id, piece.start_ms, piece.end_ms, judged)
+    parts = hour_rows.replace_runs(node_id, piece.start_ms, piece.end_ms, judged)
     found = _rows(differences(node_id, piece, judged))
     write(node_id, found, booked_at=booked_at)
     hours = {to_ms(row[_START]) // HOUR_MS for row in found} | {hour // HOUR_MS for hour in parts}
     return {"changed": len(hours), "runs": sum(map(len, parts.values())), "adjustments": len(found)}
 
 
-def write(node_id: int, rows: Iterable[store.Row], *, booked_at: datetime) -> None:
+def write(node_id: int, rows: Iterable[hour_rows.Row], *, booked_at: datetime) -> None:
     """Appends signed rows of ENTRY_COLUMNS as adjustments, each with its cause."""
     told = list(rows)
     causes = _causes(told)
-    columns = ("node_id", *store.ENTRY_COLUMNS, "cause", "booked_at")
+    columns = ("node_id", *hour_rows.ENTRY_COLUMNS, "cause", "booked_at")
     values = ((node_id, *row, causes[row[_GPU], row[_START]], booked_at) for row in told)
-    store.copy_rows("ledger_adjustment", columns, values)
+    hour_rows.copy_rows("ledger_adjustment", columns, values)
 
 
 def differences(node_id: int, piece: Piece, judged: Judgement) -> Amounts:
     """By key, what the judgement says of the piece beyond entries and adjustments."""
     start_ms, end_ms = piece.start_ms, piece.end_ms
-    wanted = _summed(row for rows in store.entry_rows(judged, piece.policy_id, within=(start_ms, end_ms)).values() for row in rows)
+    wanted = _summed(row for rows in hour_rows.entry_rows(judged, piece.policy_id, within=(start_ms, end_ms)).values() for row in rows)
     booked = Adjustment.objects.filter(node_id=node_id, start__gte=from_ms(start_ms), start__lt=from_ms(end_ms))
-    said = _summed(row for rows in store.stored_entries(node_id, start_ms, end_ms).values() for row in rows)
-    said = _summed(booked.values_list(*store.ENTRY_COLUMNS), said)
+    said = _summed(row for rows in hour_rows.stored_entries(node_id, start_ms, end_ms).values() for row in rows)
+    said = _summed(booked.values_list(*hour_rows.ENTRY_COLUMNS), said)
     found: Amounts = {}
     for key in sorted(wanted.keys() | said.keys(), key=repr):
         (gpu_ms, energy_j), (said_ms, said_j) = wanted.get(key, (0, 0.0)), said.get(key, (0, 0.0))
@@ -65,7 +65,7 @@ def differences(node_id: int, piece: Piece, judged: Judgement) -> Amounts:
     return found
 
 
-def _summed(rows: Iterable[store.Row], onto: Amounts | None = None) -> Amounts:
+def _summed(rows: Iterable[hour_rows.Row], onto: Amounts | None = None) -> Amounts:
     """Milliseconds and joules by key."""
     sums: Amounts = defaultdict(lambda: (0, 0.0), onto or {})
     for row in rows:
@@ -76,19 +76,19 @@ def _summed(rows: Iterable[store.Row], onto: Amounts | None = None) -> Amounts:
     return sums
 
 
-def _rows(found: Amounts) -> list[store.Row]:
+def _rows(found: Amounts) -> list[hour_rows.Row]:
     return [(*key[:-1], gpu_ms, energy_j if key[-1] else None) for key, (gpu_ms, energy_j) in found.items()]
 
 
-def _causes(rows: Iterable[store.Row]) -> dict[tuple[int, datetime], str]:
+def _causes(rows: Iterable[hour_rows.Row]) -> dict[tuple[int, datetime], str]:
     """(GPU, cut) -> what the signed milliseconds there show to have changed."""
-    by_cut: dict[tuple[int, datetime], list[store.Row]] = defaultdict(list)
+    by_cut: dict[tuple[int, datetime], list[hour_rows.Row]] = defaultdict(list)
     for row in rows:
         by_cut[row[_GPU], row[_START]].append(row)
     return {at: _cause(several) for at, several in by_cut.items()}
 
 
-def _cause(rows: list[store.Row]) -> str:
+def _cause(rows: list[hour_rows.Row]) -> str:
     by_state: dict[str, int] = defaultdict(int)
     by_job: dict[int | None, int] = defaultdict(int)
     for row in rows:

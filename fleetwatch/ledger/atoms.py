@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetwatch.ledger.activity import Activity
-from fleetwatch.ledger.facts import Floats, Ints, Mask, Question, column
 from fleetwatch.ledger.family import Member
 from fleetwatch.ledger.labels import FIXED, SOURCE_SHIFT, Label, with_outages
+from fleetwatch.ledger.observations import Floats, Ints, Mask, Question, column
 
 Words = NDArray[np.uint16]
 

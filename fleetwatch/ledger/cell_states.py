@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from fleetwatch.ledger.facts import Ints
 from fleetwatch.ledger.labels import LABEL_SHIFT
+from fleetwatch.ledger.observations import Ints
 from fleetwatch.ledger.tally import Sums, Tally
 from fleetwatch.lib.intervals import HOUR_MS
 

@@ -11,13 +11,13 @@ from django.db.models.functions import Coalesce
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import Node
+from fleetwatch.jobs.job_writes import MAX_SLUG
 from fleetwatch.jobs.models import Job
-from fleetwatch.jobs.store import MAX_SLUG
-from fleetwatch.ledger import adjustments, cuts, observed, plan, reading, store
+from fleetwatch.ledger import adjustments, cuts, hour_rows, judgement_inputs, observed, policy_plan
 from fleetwatch.ledger import retention as ledger_retention
-from fleetwatch.ledger.facts import Capacity, Judgement, spans_by_gpu
 from fleetwatch.ledger.models import Adjustment, Entry, Run
 from fleetwatch.ledger.models import Policy as PolicyRow
+from fleetwatch.ledger.observations import Capacity, Judgement, spans_by_gpu
 from fleetwatch.ledger.policy import CONDITIONS, KINDS, STATES, TIERS, Policy
 from fleetwatch.ledger.selectors import longest_reach_ms
 from fleetwatch.lib.intervals import HOUR_MS, ceil_hour, floor_hour, from_ms, to_ms
@@ -60,7 +60,7 @@ def unbalanced_of(node: Node, start: datetime, end: datetime, *, now: datetime |
     """
     low, high = to_ms(floor_hour(start)), to_ms(ceil_hour(end))
     waiting = {to_ms(hour) for hour in TouchedHour.objects.filter(node_id=node.pk).values_list("hour", flat=True)}
-    gpus = reading.capacities(node)
+    gpus = judgement_inputs.capacities(node)
     if not gpus and not Entry.objects.filter(node=node).exists():
         return
     for begin in range(low, high, HOURS_PER_PASS * HOUR_MS):
@@ -82,7 +82,7 @@ def waiting_hours(start: datetime, end: datetime) -> int:
 
 def whole_ledger(now: datetime) -> tuple[datetime, datetime] | None:
     """From the first kept to the end of the last hour that the ledger or a GPU's capacity knows; None when there is none."""
-    spans = [(one.start_ms, one.end_ms) for node in Node.objects.all() for one in reading.capacities(node)]
+    spans = [(one.start_ms, one.end_ms) for node in Node.objects.all() for one in judgement_inputs.capacities(node)]
     with connection.cursor() as cursor:
         cursor.execute("SELECT min(start), max(start) FROM ledger_entry")
         first, last = cursor.fetchone()
@@ -146,7 +146,7 @@ def _words_and_signs(span: _Span) -> Iterator[Imbalance]:
 
 def _adjusted_in_closed_months(span: _Span) -> Iterator[Imbalance]:
     """Adjustments correct closed cuts alone, say why, and were booked after these were closed."""
-    until_ms = plan.frontier().until_ms
+    until_ms = policy_plan.frontier().until_ms
     rows = Adjustment.objects.filter(node=span.node, start__gte=from_ms(span.start_ms), start__lt=from_ms(span.end_ms))
     for row in rows.iterator():
         if to_ms(row.start) >= until_ms:
@@ -217,24 +217,24 @@ def of_another_team(start: datetime) -> Iterator[Imbalance]:
 def _judged_otherwise(node: Node, low: int, high: int, waiting: set[int], *, now: datetime) -> Iterator[Imbalance]:
     """Hours whose stored rows are not what a fresh judgement by their own policy says."""
     oldest = to_ms(retention.horizon(now) + timedelta(hours=6))
-    judges: dict[int, tuple[Policy, reading.NodeFacts]] = {}
+    judges: dict[int, tuple[Policy, judgement_inputs.NodeFacts]] = {}
     near = _up(longest_reach_ms())
     reach = {around for hour in waiting for around in range(hour - near, hour + near + HOUR_MS, HOUR_MS)}
-    closed = plan.frontier()
-    for piece in plan.as_posted(node.pk, max(low, oldest), high, without=reach, closed=closed, at_most=HOURS_PER_PASS):
+    closed = policy_plan.frontier()
+    for piece in policy_plan.as_posted(node.pk, max(low, oldest), high, without=reach, closed=closed, at_most=HOURS_PER_PASS):
         if piece.policy_id not in judges:
             policy = Policy.from_json(PolicyRow.objects.get(pk=piece.policy_id).thresholds)
-            judges[piece.policy_id] = (policy, reading.node_facts(node, policy))
+            judges[piece.policy_id] = (policy, judgement_inputs.node_facts(node, policy))
         policy, facts = judges[piece.policy_id]
-        for hour in sorted(_differing(node.pk, piece, reading.judge(facts, *piece.hours, policy))):
+        for hour in sorted(_differing(node.pk, piece, judgement_inputs.judge(facts, *piece.hours, policy))):
             yield Imbalance("entries are what telemetry says", node.name, from_ms(hour), "a fresh judgement differs from what is stored")
 
 
-def _differing(node_id: int, piece: plan.Piece, judged: Judgement) -> set[int]:
+def _differing(node_id: int, piece: policy_plan.Piece, judged: Judgement) -> set[int]:
     """The clock hours of the piece whose entries (closed: with adjustments) or runs are not the judged ones."""
-    runs = store.differing_runs(node_id, piece.start_ms, piece.end_ms, judged)
+    runs = hour_rows.differing_runs(node_id, piece.start_ms, piece.end_ms, judged)
     if not piece.is_closed:
-        return runs | store.differing_hours(node_id, piece.start_ms, piece.end_ms, judged, policy_id=piece.policy_id)
+        return runs | hour_rows.differing_hours(node_id, piece.start_ms, piece.end_ms, judged, policy_id=piece.policy_id)
     return runs | {to_ms(row[1]) // HOUR_MS * HOUR_MS for row in adjustments.differences(node_id, piece, judged)}
 
 

@@ -6,7 +6,7 @@ import structlog
 from django.db import connection, transaction
 
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.ledger import plan
+from fleetwatch.ledger import policy_plan
 from fleetwatch.ledger.models import ClosedMonth, Entry
 from fleetwatch.ledger.selectors import current_policy, longest_reach_ms
 from fleetwatch.lib.intervals import from_ms, to_ms
@@ -67,14 +67,14 @@ def _bounds(month: date) -> tuple[datetime, datetime]:
 
 
 def _check(month: date, start: datetime, end: datetime, *, settled: datetime, now: datetime) -> None:
-    until_ms = plan.frontier().until_ms
+    until_ms = policy_plan.frontier().until_ms
     name = f"{month:%Y-%m}"
     if to_ms(end) <= until_ms:
         raise ClosingError(f"{name} is closed already; what came later are adjustments.")
     if now < settled:
         raise ClosingError(f"{name} can be closed from {settled:%Y-%m-%d %H:%M} UTC on: until then its last hours may change.")
     before = Entry.objects.filter(start__lt=start)
-    if until_ms > plan.NEVER_MS:
+    if until_ms > policy_plan.NEVER_MS:
         before = before.filter(start__gte=from_ms(until_ms))
     earlier = before.order_by("start").values_list("start", flat=True).first()
     if earlier is not None:

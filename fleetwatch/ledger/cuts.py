@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from fleetwatch.ledger.facts import Ints
+from fleetwatch.ledger.observations import Ints
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 
 

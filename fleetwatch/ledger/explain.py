@@ -10,11 +10,11 @@ from django.db.models import Q
 
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.ledger import activity, cuts, plan, quiet, reading, states
-from fleetwatch.ledger.facts import COLUMNS, Windows
+from fleetwatch.ledger import activity, cuts, judgement_inputs, policy_plan, quiet, states
 from fleetwatch.ledger.labels import Label, told
 from fleetwatch.ledger.models import Adjustment, Entry
 from fleetwatch.ledger.models import Policy as PolicyRow
+from fleetwatch.ledger.observations import COLUMNS, Windows
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.states import Judged
 from fleetwatch.lib.intervals import HOUR_MS, Interval, floor_hour, from_ms, to_ms
@@ -96,11 +96,11 @@ def _stretches_with(node: Node, family: list[int], span: tuple[int, int]) -> Ite
     """Those of the rows `family` that are with the node."""
     low, high = span
     hours = (low // HOUR_MS * HOUR_MS, -(-high // HOUR_MS) * HOUR_MS)
-    for piece in plan.as_posted(node.pk, *hours, without=set(), closed=plan.frontier(), at_most=24):
+    for piece in policy_plan.as_posted(node.pk, *hours, without=set(), closed=policy_plan.frontier(), at_most=24):
         row = PolicyRow.objects.get(pk=piece.policy_id)
         policy = Policy.from_json(row.thresholds)
-        facts = reading.node_facts(node, policy)
-        question = reading.question(_only(facts, family), *piece.hours, policy)
+        facts = judgement_inputs.node_facts(node, policy)
+        question = judgement_inputs.question(_only(facts, family), *piece.hours, policy)
         within = (max(low, piece.start_ms), min(high, piece.end_ms))
         judged = states.judged_lanes(question)
         if judged is not None:
@@ -117,7 +117,7 @@ def _family(gpu: GPU) -> list[int]:
     return list(rows.order_by("pk").values_list("pk", flat=True))
 
 
-def _only(facts: reading.NodeFacts, gpu_ids: list[int]) -> reading.NodeFacts:
+def _only(facts: judgement_inputs.NodeFacts, gpu_ids: list[int]) -> judgement_inputs.NodeFacts:
     """The facts without other GPUs; of an instance with its parent and sisters, which share its time."""
     parents = {one.parent_id or one.gpu_id for one in facts.capacities if one.gpu_id in gpu_ids}
     return replace(facts, capacities=[one for one in facts.capacities if (one.parent_id or one.gpu_id) in parents])

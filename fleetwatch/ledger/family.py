@@ -8,7 +8,7 @@ import numpy as np
 
 from fleetwatch.ledger import activity, timeline, windows
 from fleetwatch.ledger.activity import Activity
-from fleetwatch.ledger.facts import Capacity, Floats, Hold, Ints, Mask, Outage, Question, Spans
+from fleetwatch.ledger.observations import Capacity, Floats, Hold, Ints, Mask, Outage, Question, Spans
 from fleetwatch.ledger.shares import largest_remainder, split_holders
 from fleetwatch.ledger.timeline import Atoms
 from fleetwatch.ledger.windows import Pieces

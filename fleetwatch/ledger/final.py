@@ -12,12 +12,12 @@ from datetime import datetime
 
 from django.db.models import Q
 
-from fleetwatch.ledger import adjustments, reading, run_rows, store
-from fleetwatch.ledger.facts import Capacity, Judgement, spans_by_gpu
+from fleetwatch.ledger import adjustments, hour_rows, judgement_inputs, run_rows
+from fleetwatch.ledger.judgement_inputs import NodeFacts
 from fleetwatch.ledger.models import Entry, Posted, Run
-from fleetwatch.ledger.plan import Frontier
+from fleetwatch.ledger.observations import Capacity, Judgement, spans_by_gpu
 from fleetwatch.ledger.policy import Policy
-from fleetwatch.ledger.reading import NodeFacts
+from fleetwatch.ledger.policy_plan import Frontier
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.spans import Span, clip, difference
 
@@ -37,7 +37,7 @@ def write(
         low, high = min(one.start_ms for one in grown), max(one.end_ms for one in grown)
         for start in range(low // HOUR_MS * HOUR_MS, high, HOURS_PER_PASS * HOUR_MS):
             end = min(start + HOURS_PER_PASS * HOUR_MS, -(-high // HOUR_MS) * HOUR_MS)
-            judged = reading.judge_unseen(judge, start, end, policy)
+            judged = judgement_inputs.judge_unseen(judge, start, end, policy)
             _append(facts.node_id, (start, end), judged, policy_id=policy_id, closed_ms=closed.until_ms, booked_at=booked_at, did=did)
     for gpu_ids, span in _shrunk(facts.capacities, posted, until_ms):
         _take_away(facts.node_id, gpu_ids, span, closed_ms=closed.until_ms, booked_at=booked_at, did=did)
@@ -65,10 +65,10 @@ def _append(
 ) -> None:
     """Writes what was judged beside what is there: adjustments where closed, entries elsewhere, parts of runs in any case."""
     start, end = span
-    entries = store.entry_lines(judged, policy_id, within=(max(start, closed_ms), end))
-    booked = store.entry_rows(judged, policy_id, within=(start, max(start, min(end, closed_ms))))
+    entries = hour_rows.entry_lines(judged, policy_id, within=(max(start, closed_ms), end))
+    booked = hour_rows.entry_rows(judged, policy_id, within=(start, max(start, min(end, closed_ms))))
     parts = run_rows.by_hour(run_rows.judged_rows(judged, within=span))
-    store.append(node_id, entries, parts)
+    hour_rows.append(node_id, entries, parts)
     adjustments.write(node_id, (row for rows in booked.values() for row in rows), booked_at=booked_at)
     did["changed"] += len(parts)
     did["runs"] += sum(map(len, parts.values()))
@@ -111,7 +111,7 @@ def _take_away(node_id: int, gpu_ids: list[int], span: Span, *, closed_ms: int, 
     for held, gpu_ms in taken.items():
         _take_from_entries(node_id, held, gpu_ms, closed_ms=closed_ms, booked_at=booked_at, did=did)
     hours = {hour for (*_, hour), gpu_ms in taken.items() if gpu_ms}
-    store.count_versions(node_id, [hour for hour in hours if hour + HOUR_MS > closed_ms])
+    hour_rows.count_versions(node_id, [hour for hour in hours if hour + HOUR_MS > closed_ms])
     did["changed"] += len(hours)
 
 
@@ -134,11 +134,11 @@ def _take_from_entries(node_id: int, held: Held, gpu_ms: int, *, closed_ms: int,
     gpu_id, job_id, state, hour = held
     whose = Q(job__isnull=True) if job_id is None else Q(job_id=job_id)
     rows = Entry.objects.filter(whose, gpu_id=gpu_id, state=state, start__gte=from_ms(hour), start__lt=from_ms(hour + HOUR_MS))
-    booked: list[store.Row] = []
+    booked: list[hour_rows.Row] = []
     for row in sorted(rows, key=lambda one: (-to_ms(one.start), one.reason not in ("missing", "silent"), one.pk)):
         less = min(gpu_ms, row.gpu_ms)
         if less and to_ms(row.start) < closed_ms:
-            facts = [getattr(row, name) for name in store.ENTRY_COLUMNS[:-2]]
+            facts = [getattr(row, name) for name in hour_rows.ENTRY_COLUMNS[:-2]]
             booked.append((*facts, -less, None if row.energy_j is None else 0.0))
         elif less and less == row.gpu_ms:
             row.delete()

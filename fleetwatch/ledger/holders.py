@@ -7,9 +7,9 @@ import numpy as np
 
 from fleetwatch.ledger.activity import Activity
 from fleetwatch.ledger.atoms import QUIET, SOURCE_AND_SIGNAL_SHIFT, UNSEEN_MASK, ZERO, Atoms
-from fleetwatch.ledger.facts import Floats, Ints
 from fleetwatch.ledger.labels import GAP, IDLE, INTERACTIVE, LABEL_SHIFT, UNSEEN, WITHIN, Kinds, Label, numbers
 from fleetwatch.ledger.lanes import Lanes
+from fleetwatch.ledger.observations import Floats, Ints
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.quiet import IDLE as IS_IDLE
 from fleetwatch.ledger.quiet import STARTING as IS_STARTING

@@ -14,9 +14,9 @@ from django.db import transaction
 from django.db.models import F, Sum
 
 from fleetwatch.inventory.models import GPU
-from fleetwatch.ledger import activity, plan
-from fleetwatch.ledger.facts import COLUMNS, Floats, column
+from fleetwatch.ledger import activity, policy_plan
 from fleetwatch.ledger.models import IdlePower, Run
+from fleetwatch.ledger.observations import COLUMNS, Floats, column
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.ledger.selectors import current_policy
 from fleetwatch.lib.intervals import HOUR_MS
@@ -52,7 +52,7 @@ def learn(now: datetime, limit: int) -> dict[str, int]:
     """How many GPUs' idle power was learned, of those that no catalogue, admin or earlier run knows; at most `limit` are looked at."""
     did = {"looked": 0, "learned": 0}
     _, policy = current_policy()
-    until_ms = plan.frontier().until_ms
+    until_ms = policy_plan.frontier().until_ms
     for node, gpus in groupby(_candidates(limit), key=lambda gpu: gpu.node):
         last_ms = node.last_ms or 0
         windows = frames.read(node.pk, last_ms - LOOKS_BACK_MS, last_ms, COLUMNS)
@@ -82,7 +82,7 @@ def set_by_hand(uuid: str, watts: float, *, by: str, now: datetime) -> None:
         raise IdlePowerError(f"no GPU {uuid} was ever observed")
     if gpus[0].parent_id is not None:
         raise IdlePowerError("power is measured of whole GPUs: set it for the one that this instance is a part of")
-    until_ms = plan.frontier().until_ms
+    until_ms = policy_plan.frontier().until_ms
     with transaction.atomic():
         for gpu in gpus:
             row = IdlePower(gpu=gpu, watts=watts, set_by=by, created_at=now)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from fleetwatch.ledger import atoms as windows
 from fleetwatch.ledger import nobody
 from fleetwatch.ledger.atoms import UNSEEN_MASK, Atoms, Said, Words
-from fleetwatch.ledger.facts import Ints, Mask, Spans
 from fleetwatch.ledger.nobody import Nobody
+from fleetwatch.ledger.observations import Ints, Mask, Spans
 from fleetwatch.ledger.policy import Policy
 
 # What an atom is to a holder's lane.

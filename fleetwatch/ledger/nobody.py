@@ -7,8 +7,8 @@ import numpy as np
 from fleetwatch.ledger import activity, timeline
 from fleetwatch.ledger.activity import NO_SIGNAL
 from fleetwatch.ledger.atoms import UNSEEN_MASK, WORKS, Atoms, Said
-from fleetwatch.ledger.facts import Ints, Mask, Question, column
 from fleetwatch.ledger.labels import FREE, HOLDER, NUMBER, UNSEEN, Kinds, numbers
+from fleetwatch.ledger.observations import Ints, Mask, Question, column
 
 _UNSEEN = numbers(UNSEEN[:1] + UNSEEN)  # by why a window says nothing, from 1 on
 _HOLDER = numbers(HOLDER)

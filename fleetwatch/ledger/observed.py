@@ -9,7 +9,7 @@ from django.db import connection
 
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory.models import Node
-from fleetwatch.ledger.facts import Capacity, Ints, spans_by_gpu
+from fleetwatch.ledger.observations import Capacity, Ints, spans_by_gpu
 from fleetwatch.lib.intervals import HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.spans import Span, clip, difference, length_ms, union
 from fleetwatch.telemetry import frames

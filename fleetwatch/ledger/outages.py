@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from fleetwatch.ledger import activity, windows
-from fleetwatch.ledger.facts import FOREVER_MS, Capacity, Ints, Outage, Windows
+from fleetwatch.ledger.observations import FOREVER_MS, Capacity, Ints, Outage, Windows
 from fleetwatch.ledger.policy import Policy
 
 # XIDs after which only a reset or a reboot helps (docs.nvidia.com/deploy/xid-errors), and 79: fallen off the bus.

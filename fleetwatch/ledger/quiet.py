@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fleetwatch.ledger.atoms import Atoms, Said
-from fleetwatch.ledger.facts import Ints, Mask
 from fleetwatch.ledger.lanes import BARRIER, BLIP, BUSY, GAP, QUIET, Lanes, Stretches
+from fleetwatch.ledger.observations import Ints, Mask
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import from_ms
 

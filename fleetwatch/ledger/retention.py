@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 
-from fleetwatch.ledger import hour_cells, store
+from fleetwatch.ledger import hour_cells, hour_rows
 from fleetwatch.ledger.models import Adjustment, Entry, NodeDay, Run, StateDay
 from fleetwatch.lib.intervals import HOUR_MS, floor_hour, from_ms, to_ms
 from fleetwatch.telemetry import retention as columns
@@ -44,7 +44,7 @@ def _forget_entries(end: datetime) -> int:
     midnight_ms = to_ms(end) // DAY_MS * DAY_MS
     partly = Entry.objects.filter(start__gte=from_ms(midnight_ms), start__lt=end)
     for node_id in partly.order_by("node_id").values_list("node_id", flat=True).distinct():
-        store.count_versions(node_id, range(midnight_ms, to_ms(end), HOUR_MS))
+        hour_rows.count_versions(node_id, range(midnight_ms, to_ms(end), HOUR_MS))
     NodeDay.objects.filter(day__lt=from_ms(midnight_ms).date()).delete()
     StateDay.objects.filter(day__lt=from_ms(midnight_ms).date()).delete()
     return Entry.objects.filter(start__lt=end).delete()[0]

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fleetwatch.ledger.atoms import SPINNING, Atoms
-from fleetwatch.ledger.facts import Ints, Mask
 from fleetwatch.ledger.lanes import BLIP, BUSY, GAP, QUIET, Lanes
 from fleetwatch.ledger.nobody import Nobody
+from fleetwatch.ledger.observations import Ints, Mask
 from fleetwatch.ledger.policy import CONDITIONS
 from fleetwatch.ledger.quiet import QuietRuns
 

@@ -11,12 +11,12 @@ from django.db.models import Max, Min
 from django.db.models.functions import Greatest
 
 from fleetwatch.inventory.models import GPU, Node
-from fleetwatch.ledger import adjustments, closing, final, plan, reading, store
-from fleetwatch.ledger.facts import FOREVER_MS, Capacity, spans_by_gpu
+from fleetwatch.ledger import adjustments, closing, final, hour_rows, judgement_inputs, policy_plan
+from fleetwatch.ledger.judgement_inputs import Known, NodeFacts
 from fleetwatch.ledger.models import Policy as PolicyRow
 from fleetwatch.ledger.models import Posted
+from fleetwatch.ledger.observations import FOREVER_MS, Capacity, spans_by_gpu
 from fleetwatch.ledger.policy import Policy
-from fleetwatch.ledger.reading import Known, NodeFacts
 from fleetwatch.ledger.selectors import current_policy, longest_reach_ms
 from fleetwatch.lib.intervals import EPOCH, HOUR_MS, from_ms, to_ms
 from fleetwatch.lib.spans import difference
@@ -82,7 +82,7 @@ def repost(start_ms: int, end_ms: int) -> int:
 def repost_start(day: date, *, now: datetime) -> int:
     """The midnight (UTC) of the day, in ms, where a new policy can begin. Raises ValueError within a closed month."""
     start_ms = to_ms(datetime.combine(day, time(), tzinfo=UTC))
-    until_ms = plan.frontier().until_ms
+    until_ms = policy_plan.frontier().until_ms
     if start_ms < until_ms:
         raise ValueError(f"months before {from_ms(until_ms):%Y-%m-%d %H:%M} UTC are closed and keep their policy: repost from then on")
     return max(start_ms, to_ms(retention.horizon(now)))
@@ -125,29 +125,29 @@ def _post_node(node_id: int, hours: list[int], *, now: datetime) -> dict[str, in
     if node is None:
         return {}
     policy_id, policy = current_policy()
-    closed = plan.frontier()
+    closed = policy_plan.frontier()
     # closed hours are judged by their own policies, which may reach farther
     reach_ms = longest_reach_ms() if closed.months else policy.reach_ms
     oldest_ms = _oldest_ms(now, reach_ms)
     posted = {row.gpu_id: row for row in Posted.objects.filter(gpu__node_id=node_id)}
-    facts = reading.node_facts(node, policy, _known(posted, unchanged_ms=min(hours) - 2 * HOUR_MS))
+    facts = judgement_inputs.node_facts(node, policy, _known(posted, unchanged_ms=min(hours) - 2 * HOUR_MS))
     changed = [(hour, hour + HOUR_MS) for hour in hours] + _changed_facts(facts, posted)
     bounds = _bounds(facts.capacities, posted)
     # what is judged differently within reach of a change
     reached = [(start - reach_ms, end + reach_ms) for start, end in changed]
-    wanted = reading.hours_touching(reached, within=bounds)
+    wanted = judgement_inputs.hours_touching(reached, within=bounds)
     kept = {hour for hour in wanted if hour >= oldest_ms}
     did = dict.fromkeys(("changed", "entries", "runs", "adjustments"), 0) | {"late": len([hour for hour in hours if hour < oldest_ms])}
     judges = {policy_id: (policy, facts)}
-    for piece in plan.to_post(node_id, kept, policy_id=policy_id, closed=closed, at_most=HOURS_PER_PASS):
+    for piece in policy_plan.to_post(node_id, kept, policy_id=policy_id, closed=closed, at_most=HOURS_PER_PASS):
         if piece.policy_id not in judges:
             judges[piece.policy_id] = _judge_of(node, piece.policy_id)
         own_policy, own_facts = judges[piece.policy_id]
-        judged = reading.judge(own_facts, *piece.hours, own_policy)
+        judged = judgement_inputs.judge(own_facts, *piece.hours, own_policy)
         if piece.is_closed:
             _add(did, adjustments.book(node_id, piece, judged, booked_at=max(now, from_ms(closed.until_ms))))
         else:
-            _add(did, store.replace(node_id, piece.start_ms, piece.end_ms, judged, policy_id=policy_id))
+            _add(did, hour_rows.replace(node_id, piece.start_ms, piece.end_ms, judged, policy_id=policy_id))
     _add(did, final.write(facts, posted, until_ms=oldest_ms, policy=policy, policy_id=policy_id, closed=closed, now=now))
     _remember(facts, posted)
     return did
@@ -156,7 +156,7 @@ def _post_node(node_id: int, hours: list[int], *, now: datetime) -> dict[str, in
 def _judge_of(node: Node, policy_id: int) -> tuple[Policy, NodeFacts]:
     """An earlier policy, and what it makes of the node's events."""
     policy = Policy.from_json(PolicyRow.objects.get(pk=policy_id).thresholds)
-    return policy, reading.node_facts(node, policy)
+    return policy, judgement_inputs.node_facts(node, policy)
 
 
 def _oldest_ms(now: datetime, reach_ms: int) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.ledger.facts import Floats, Ints, Mask
+from fleetwatch.ledger.observations import Floats, Ints, Mask
 
 MAX_BYTE = 127  # columns whose places are bytes: adding these costs next to nothing
 NOTHING = 1e-9  # of a share: what floating point leaves of 1 - 0.25 - 0.25 - 0.5

@@ -13,8 +13,8 @@ import numpy as np
 import zstandard
 from django.db import connection
 
-from fleetwatch.ledger.facts import Ints
 from fleetwatch.ledger.models import StateDay
+from fleetwatch.ledger.observations import Ints
 from fleetwatch.ledger.policy import STATES
 from fleetwatch.lib.intervals import HOUR_MS, Interval, to_ms
 from fleetwatch.lib.rows import fetched

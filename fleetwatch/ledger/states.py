@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from fleetwatch.ledger import activity, atoms, cell_states, family, holders, lanes, nobody, quiet, runs, tally
 from fleetwatch.ledger.activity import Activity
 from fleetwatch.ledger.atoms import Atoms, Said
-from fleetwatch.ledger.facts import NO_ENTRIES, NOBODY, Ints, Judgement, Mask, Question, RunParts, column
 from fleetwatch.ledger.holders import Spent
 from fleetwatch.ledger.labels import LABEL_SHIFT, MISSING, NUMBER, SILENT, Kinds
 from fleetwatch.ledger.lanes import Lanes
 from fleetwatch.ledger.nobody import Nobody
+from fleetwatch.ledger.observations import NO_ENTRIES, NOBODY, Ints, Judgement, Mask, Question, RunParts, column
 from fleetwatch.ledger.quiet import QuietRuns
 from fleetwatch.ledger.runs import Conditions
 from fleetwatch.ledger.tally import Figure, Groups, Tally

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fleetwatch.ledger import labels
-from fleetwatch.ledger.facts import Entries, Floats, Ints, Mask, Words
 from fleetwatch.ledger.labels import (
     LABEL_SHIFT,
     SIGNAL_MASK,
@@ -19,6 +18,7 @@ from fleetwatch.ledger.labels import (
     Label,
     numbers,
 )
+from fleetwatch.ledger.observations import Entries, Floats, Ints, Mask, Words
 from fleetwatch.ledger.policy import STATES
 
 STATE_NUMBER = {state: number for number, state in enumerate(STATES)}

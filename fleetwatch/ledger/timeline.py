@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fleetwatch.ledger.facts import SCHEDULERS, Ints, Mask, SourceReport, Spans
+from fleetwatch.ledger.observations import SCHEDULERS, Ints, Mask, SourceReport, Spans
 from fleetwatch.ledger.windows import Pieces
 from fleetwatch.lib.spans import difference, union
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fleetwatch.inventory.models import Node
-from fleetwatch.ledger import reading
+from fleetwatch.ledger import judgement_inputs
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, Interval, ceil_hour, floor_hour, to_ms
 from fleetwatch.telemetry import retention
@@ -51,7 +51,7 @@ def gpu_hours(interval: Interval) -> float:
     """GPU-hours of capacity that a comparison would judge (twice)."""
     total_ms = 0
     for node in Node.objects.order_by("pk"):
-        for one in reading.capacities(node):
+        for one in judgement_inputs.capacities(node):
             if one.parent_id is None:
                 total_ms += max(min(one.end_ms, interval.end_ms) - max(one.start_ms, interval.start_ms), 0)
     return total_ms / HOUR_MS
@@ -60,7 +60,7 @@ def gpu_hours(interval: Interval) -> float:
 def compare(now_in_force: Policy, tried: Policy, interval: Interval) -> Iterator[list[Said]]:
     """Node by node and day by day, what both policies say of whole hours; the sums of a GPU and cut are equal."""
     for node in Node.objects.order_by("pk"):
-        sides = [(policy, reading.node_facts(node, policy)) for policy in (now_in_force, tried)]
+        sides = [(policy, judgement_inputs.node_facts(node, policy)) for policy in (now_in_force, tried)]
         if not sides[0][1].capacities:
             continue
         for start in range(to_ms(interval.start), to_ms(interval.end), HOURS_PER_PASS * HOUR_MS):
@@ -68,9 +68,9 @@ def compare(now_in_force: Policy, tried: Policy, interval: Interval) -> Iterator
             yield _said([_summed(facts, start, end, policy) for policy, facts in sides])
 
 
-def _summed(facts: reading.NodeFacts, start_ms: int, end_ms: int, policy: Policy) -> dict[Key, int]:
+def _summed(facts: judgement_inputs.NodeFacts, start_ms: int, end_ms: int, policy: Policy) -> dict[Key, int]:
     sums: dict[Key, int] = defaultdict(int)
-    for one in reading.judge(facts, start_ms, end_ms, policy).entries:
+    for one in judgement_inputs.judge(facts, start_ms, end_ms, policy).entries:
         sums[one.gpu_id, one.cut_ms, one.job_id, one.state, one.tier] += one.gpu_ms
     return sums
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fleetwatch.ledger.facts import Ints, Mask, Windows
+from fleetwatch.ledger.observations import Ints, Mask, Windows
 
 
 @dataclass(frozen=True, slots=True)

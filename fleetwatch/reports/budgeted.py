@@ -6,7 +6,7 @@ from typing import Any
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.selectors import zone
-from fleetwatch.budgets import budgets, clock, month_end, outlooks
+from fleetwatch.budgets import budgets, calendar, month_end, outlooks
 from fleetwatch.budgets.budgets import Limit
 from fleetwatch.budgets.models import Outlook
 from fleetwatch.budgets.month_end import Step
@@ -59,8 +59,8 @@ def digest(month: Interval) -> str:
 def _around(month: Interval) -> tuple[date, Interval | None]:
     """The month's first day, and what of it the report does not cover yet; None = it is over."""
     home = zone()
-    first = clock.month_of(month.start, home)
-    end = clock.month(first, home).end
+    first = calendar.month_of(month.start, home)
+    end = calendar.month(first, home).end
     return first, Interval(month.end, end) if month.end < end else None
 
 

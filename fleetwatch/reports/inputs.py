@@ -8,7 +8,7 @@ from django.db import connection
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.lib.sql import read_statement
-from fleetwatch.reports import budgeted, choices
+from fleetwatch.reports import budgeted, statement_choices
 
 # part of the digest: a change of what a report says is a new version of it
 FORMAT = 6
@@ -22,7 +22,7 @@ def digest(month: Interval, *before: Interval) -> str:
     """64 hex digits; the same ones mean that all figures over the month and those before it are still the same."""
     zone_name = zone().key
     found = [f"{FORMAT} {interval.start} {interval.end} {_of(_INPUTS, interval, zone_name)}" for interval in (month, *before)]
-    found += [_of(_BESIDE, month, zone_name), choices.free_capacity(), budgeted.digest(month)]
+    found += [_of(_BESIDE, month, zone_name), statement_choices.free_capacity(), budgeted.digest(month)]
     return hashlib.sha256("\n".join(found).encode()).hexdigest()
 
 

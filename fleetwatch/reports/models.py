@@ -46,7 +46,9 @@ class MonthRun(models.Model):
     planned_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     inputs = models.CharField(max_length=64, blank=True, default="")
-    free_capacity = models.CharField(max_length=16, default="own", help_text="how it is told (choices.py), as chosen when this was planned")
+    free_capacity = models.CharField(
+        max_length=16, default="own", help_text="how it is told (statement_choices.py), as chosen when this was planned"
+    )
     restarts = models.PositiveIntegerField(default=0, help_text="how often the ledger changed while it was computed")
     note = models.CharField(max_length=300, blank=True, default="", help_text="for people: why it failed, or had nothing to do")
 

@@ -16,7 +16,7 @@ from fleetwatch.accounts.selectors import zone as organisation_zone
 from fleetwatch.costs import selectors as costs
 from fleetwatch.costs.spreading import OWN_LINE, spread
 from fleetwatch.lib.intervals import Interval
-from fleetwatch.reports import beside, budgeted, choices, contents, corrections, inputs, months, statement
+from fleetwatch.reports import beside, budgeted, contents, corrections, inputs, months, statement, statement_choices
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
 
 FLEET, STATEMENT = "fleet", "statement"
@@ -131,7 +131,7 @@ def _plan(run: MonthRun, now: datetime) -> int:
     groups, corrected = costs.totals_by(month, "team"), corrections.booked(month)
     if not groups and not corrected and not beside.has_lines(month, run.month):
         return _finish(run, MonthRun.State.DONE, now, note="the ledger has no GPU time in this month, and nothing was paid beside it")
-    run.state, run.planned_at, run.inputs, run.free_capacity = MonthRun.State.COMPUTING, now, digest, choices.free_capacity()
+    run.state, run.planned_at, run.inputs, run.free_capacity = MonthRun.State.COMPUTING, now, digest, statement_choices.free_capacity()
     run.save(update_fields=["state", "planned_at", "inputs", "free_capacity"])
     others = ({line["team"] for line in corrected} - {statement.NO_JOB}) | budgeted.teams(month)
     parts = _parts(run, *statement.split(groups), before=costs.totals_by(previous, "team"), others=others)

@@ -9,7 +9,7 @@ from fleetwatch.lib import rows
 from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import codec
-from fleetwatch.telemetry.tables import HOST_INTS, HOST_KEYS, WINDOW_INTS, WINDOW_KEYS, Table, joined, without_empty
+from fleetwatch.telemetry.window_tables import HOST_INTS, HOST_KEYS, WINDOW_INTS, WINDOW_KEYS, Table, joined, without_empty
 
 HOUR = timedelta(hours=1)
 # What hours are joined to, from midnight UTC on; no chunk is longer.

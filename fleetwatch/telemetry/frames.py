@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from agent import wire
 from fleetwatch.lib.intervals import HOUR_MS, from_ms
 from fleetwatch.telemetry import codec, hot, sealed
-from fleetwatch.telemetry.tables import (
+from fleetwatch.telemetry.window_tables import (
     DEAD_PROCESSES,
     HOST_INTS,
     HOST_KEYS,

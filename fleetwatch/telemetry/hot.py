@@ -10,9 +10,9 @@ import numpy as np
 from agent import wire
 from fleetwatch.lib import rows
 from fleetwatch.lib.intervals import from_ms
-from fleetwatch.telemetry import bodies
-from fleetwatch.telemetry.bodies import Row
-from fleetwatch.telemetry.tables import WINDOW_INTS, Table
+from fleetwatch.telemetry import batch_columns
+from fleetwatch.telemetry.batch_columns import Row
+from fleetwatch.telemetry.window_tables import WINDOW_INTS, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +69,21 @@ def decode(found: Sequence[Row], columns: Sequence[str] | None) -> Decoded:
 def decode_each(groups: Iterable[Sequence[Row]], columns: Sequence[str] | None, host_columns: Sequence[str] | None) -> list[Decoded]:
     """One result for each group of batches, host samples too with those of the named columns alone; else as `decode`."""
     names = wire.WINDOW_COLUMNS if columns is None else [name for name in columns if name in wire.WINDOW_COLUMNS]
-    opened = [[bodies.opened(row) for row in found] for found in groups]
+    opened = [[batch_columns.opened(row) for row in found] for found in groups]
     every = [body for group in opened for body in group]
-    windows, host = bodies.windows(every, _gpu_ids(bodies.uuids(every)), names), _host(every, host_columns)
-    return list(map(Decoded, _parted(windows, map(bodies.window_count, opened)), _parted(host, map(bodies.host_count, opened))))
+    windows, host = batch_columns.windows(every, _gpu_ids(batch_columns.uuids(every)), names), _host(every, host_columns)
+    return list(
+        map(Decoded, _parted(windows, map(batch_columns.window_count, opened)), _parted(host, map(batch_columns.host_count, opened)))
+    )
 
 
 def host(found: Sequence[Row], columns: Sequence[str] | None) -> Table:
     """The batches' host samples alone; else as `decode_each`."""
-    return _host([bodies.opened(row) for row in found], columns)
+    return _host([batch_columns.opened(row) for row in found], columns)
 
 
-def _host(opened: Sequence[bodies.Body], columns: Sequence[str] | None) -> Table:
-    return bodies.host(opened, wire.HOST_COLUMNS if columns is None else [name for name in columns if name in wire.HOST_COLUMNS])
+def _host(opened: Sequence[batch_columns.Body], columns: Sequence[str] | None) -> Table:
+    return batch_columns.host(opened, wire.HOST_COLUMNS if columns is None else [name for name in columns if name in wire.HOST_COLUMNS])
 
 
 def _parted(table: Table, counts: Iterable[int]) -> Iterator[Table]:
@@ -113,7 +115,7 @@ def _fetch(keys: str, parameters: list[Any], *, ends_after_ms: int = 0) -> list[
     return [Row(*row) for row in found]
 
 
-def _gpu_ids(uuids: dict[bodies.Naming, list[str]]) -> dict[bodies.Naming, list[int]]:
+def _gpu_ids(uuids: dict[batch_columns.Naming, list[str]]) -> dict[batch_columns.Naming, list[int]]:
     """The ids of each node's own rows of its GPUs, by what its batches say of them: where a GPU is now does not matter."""
     if not uuids:
         return {}

@@ -18,7 +18,7 @@ from fleetwatch.telemetry import chunks
 from fleetwatch.telemetry.chunks import SPAN, Packed
 from fleetwatch.telemetry.locks import SEALING, try_node_locks
 from fleetwatch.telemetry.seal import GRACE
-from fleetwatch.telemetry.tables import HOST_INTS, WINDOW_INTS, joined
+from fleetwatch.telemetry.window_tables import HOST_INTS, WINDOW_INTS, joined
 
 log = structlog.get_logger()
 

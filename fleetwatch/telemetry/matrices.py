@@ -15,10 +15,22 @@ from fleetwatch.lib.batched import integers, run
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import hot
-from fleetwatch.telemetry.cells import CELL_MS, CELLS_PER_DAY, COLUMNS, DAY_MS, METRICS, MISSING, POWER, Bytes, Floats, bytes_of, stretched
+from fleetwatch.telemetry.heat_cells import (
+    CELL_MS,
+    CELLS_PER_DAY,
+    COLUMNS,
+    DAY_MS,
+    METRICS,
+    MISSING,
+    POWER,
+    Bytes,
+    Floats,
+    bytes_of,
+    stretched,
+)
 from fleetwatch.telemetry.locks import SEALING, try_node_lock
 from fleetwatch.telemetry.models import SealMark
-from fleetwatch.telemetry.tables import WINDOW_INTS, WINDOW_KEYS, Table, joined, started_in
+from fleetwatch.telemetry.window_tables import WINDOW_INTS, WINDOW_KEYS, Table, joined, started_in
 
 # Open hours are drawn from the cells before now that can still change: this one and the two before it.
 RECENT_CELLS = 3

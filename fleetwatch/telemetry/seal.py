@@ -15,11 +15,11 @@ from fleetwatch.lib.batched import integers
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import chunks, hot, matrices, retention
-from fleetwatch.telemetry.bodies import Row
-from fleetwatch.telemetry.cells import CELL_MS
+from fleetwatch.telemetry.batch_columns import Row
 from fleetwatch.telemetry.chunks import Packed
+from fleetwatch.telemetry.heat_cells import CELL_MS
 from fleetwatch.telemetry.locks import SEALING, try_node_locks
-from fleetwatch.telemetry.tables import Table, started_in, taken
+from fleetwatch.telemetry.window_tables import Table, started_in, taken
 
 log = structlog.get_logger()
 

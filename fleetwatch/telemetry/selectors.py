@@ -12,7 +12,7 @@ from fleetwatch.inventory.models import GPU
 from fleetwatch.inventory.selectors import life
 from fleetwatch.lib.intervals import Interval, to_ms
 from fleetwatch.telemetry import frames, steps
-from fleetwatch.telemetry.cells import winners
+from fleetwatch.telemetry.heat_cells import winners
 from fleetwatch.telemetry.models import Batch, Chunk, HealthEvent, LateHour, ReceivedSequence, SealMark, TouchedHour
 from fleetwatch.telemetry.seal import GRACE, HOUR
 

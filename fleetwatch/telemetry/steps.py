@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fleetwatch.telemetry.cells import ACTIVITY
-from fleetwatch.telemetry.tables import Table
+from fleetwatch.telemetry.heat_cells import ACTIVITY
+from fleetwatch.telemetry.window_tables import Table
 
 # Columns that decide which of two windows of one time counts.
 SIGNALS = ACTIVITY

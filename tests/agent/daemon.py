@@ -6,7 +6,7 @@ from agent import batch, wire
 from agent.clock import Clock
 from agent.host import HostReader
 from agent.loop import Loop, Parts
-from agent.reading import Allocation, Job, ProcessReading, Reading, SourceError, SourceStatus, Workload
+from agent.readings import Allocation, Job, ProcessReading, Reading, SourceError, SourceStatus, Workload
 from agent.sampler import Recorder, Sampler
 from agent.sender import Outcome, Pump, Verdict
 from agent.spool import Identity, Spool

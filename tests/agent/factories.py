@@ -1,6 +1,6 @@
 """Small agent objects with everything defaulted; a test names only what it is about."""
 
-from agent.reading import GPUInfo, Reading
+from agent.readings import GPUInfo, Reading
 
 START = 1_794_000_000_000  # a multiple of 10 s
 H100 = "NVIDIA H100 80GB HBM3"

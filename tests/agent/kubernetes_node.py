@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agent.reading import GPUInfo, Holdings
+from agent.readings import GPUInfo, Holdings
 from agent.workloads.kubernetes_api import API
 from agent.workloads.kubernetes_books import Kubernetes, Paths
 from tests.agent.cluster import Cluster

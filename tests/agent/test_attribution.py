@@ -6,7 +6,7 @@ import time
 import pytest
 
 from agent import batch, wire
-from agent.reading import GPUInfo, ProcessReading
+from agent.readings import GPUInfo, ProcessReading
 from agent.window import GPUWindow
 from agent.workloads import Resolver
 from agent.workloads.hpc_files import HPCFiles

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from agent import batch, wire
 from agent.batch import ClosedWindow, merge
-from agent.reading import Allocation, Event, Job, Process, SourceStatus, Workload
+from agent.readings import Allocation, Event, Job, Process, SourceStatus, Workload
 from agent.window import GPUWindow
 from tests.agent.factories import START, gpu
 

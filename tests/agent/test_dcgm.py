@@ -1,7 +1,7 @@
 import pytest
 
 from agent.loop import window_of
-from agent.reading import Allocation, Event, SourceError, SourceStatus, UnreachableError, Workload
+from agent.readings import Allocation, Event, SourceError, SourceStatus, UnreachableError, Workload
 from agent.sampler import Recorder, Sampler
 from agent.sources import dcgm
 from agent.sources.dcgm import DCGMSource

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent.reading import GPUInfo, SchedulerError
+from agent.readings import GPUInfo, SchedulerError
 from agent.workloads.docker import sockets
 from agent.workloads.docker_books import Docker
 from agent.workloads.docker_devices import gpus_named, names

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.reading import Workload
+from agent.readings import Workload
 from agent.sampler import Recorder, Sampler
 from tests.agent.daemon import FakeSource
 from tests.agent.factories import START

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent import batch, wire
-from agent.reading import GPUInfo, ProcessReading
+from agent.readings import GPUInfo, ProcessReading
 from agent.window import GPUWindow
 from agent.workloads import Resolver, environment, programs
 from tests.agent import fake_proc

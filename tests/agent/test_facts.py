@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from agent.workloads.facts import THREADS_S, TREE_S, FactsReader, Member
+from agent.workloads.host_load import THREADS_S, TREE_S, FactsReader, Member
 from agent.workloads.job_cgroup import LIMITS_S, count_cpus
 from tests.agent import fake_proc
 

@@ -48,7 +48,7 @@ import pytest
 from agent import loop as loops
 from agent import sampler as samplers
 from agent import wire
-from agent.reading import DriverChangedError, Event, Job, Reading, Workload
+from agent.readings import DriverChangedError, Event, Job, Reading, Workload
 from tests.agent.daemon import ACCEPTED, Daemon, kinds, of_first_gpu, windows
 from tests.agent.factories import START, gpu
 
@@ -138,7 +138,7 @@ CHILD = """
 import os, sys
 from pathlib import Path
 from agent import __main__, loop
-from agent.reading import DriverChangedError
+from agent.readings import DriverChangedError
 from agent.sources import factory, simulated
 marker = Path(os.environ["MARKER"])
 made = factory._made

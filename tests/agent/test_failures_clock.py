@@ -6,7 +6,7 @@ import pytest
 
 from agent import sampler
 from agent.clock import elapsed_s
-from agent.reading import Allocation, Reading, Workload
+from agent.readings import Allocation, Reading, Workload
 from tests.agent.daemon import Daemon, of_first_gpu
 from tests.agent.factories import START
 

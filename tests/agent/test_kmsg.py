@@ -5,7 +5,7 @@ import os
 import pytest
 
 from agent.kmsg import MAX_RECORDS, SAME_MS, Kmsg, XIDs, bus_of
-from agent.reading import Event
+from agent.readings import Event
 from tests.agent.daemon import Daemon
 from tests.agent.factories import START, gpu
 

@@ -6,7 +6,7 @@ from typing import Any
 import grpc
 import pytest
 
-from agent.reading import ProcessReading, SchedulerError, Workload
+from agent.readings import ProcessReading, SchedulerError, Workload
 from agent.workloads import Resolver
 from agent.workloads import kubernetes as door
 from agent.workloads.detect import Place

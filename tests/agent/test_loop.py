@@ -4,7 +4,7 @@ import threading
 import pytest
 
 from agent.loop import STUCK_S
-from agent.reading import Event
+from agent.readings import Event
 from agent.sampler import Sampler
 from tests.agent.daemon import Daemon, Times
 from tests.agent.factories import START, gpu

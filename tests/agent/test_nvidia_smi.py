@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from agent.reading import SourceError
+from agent.readings import SourceError
 from agent.sources import nvidia_smi, smi_stream
 from agent.sources.nvidia_smi import NvidiaSMI
 from agent.sources.smi_stream import Stream

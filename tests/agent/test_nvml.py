@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.reading import DriverChangedError, ProcessReading, SourceError
+from agent.readings import DriverChangedError, ProcessReading, SourceError
 from tests.agent.nvml_driver import needs_compiler, samples
 
 pytestmark = needs_compiler

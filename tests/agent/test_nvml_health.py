@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from agent.reading import DriverChangedError, SourceError
+from agent.readings import DriverChangedError, SourceError
 from tests.agent.nvml_driver import needs_compiler
 
 pytestmark = needs_compiler

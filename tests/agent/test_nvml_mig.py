@@ -1,6 +1,6 @@
 import pytest
 
-from agent.reading import ProcessReading, SourceError
+from agent.readings import ProcessReading, SourceError
 from tests.agent.nvml_driver import needs_compiler
 
 pytestmark = needs_compiler

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from agent.reading import GPUInfo, Holdings, Job, SchedulerError
+from agent.readings import GPUInfo, Holdings, Job, SchedulerError
 from agent.workloads.poller import HURRY_S, LOOK_S, Poller
 
 NOW = 1_794_000_000_000

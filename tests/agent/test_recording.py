@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from agent.reading import Reading
+from agent.readings import Reading
 from agent.recording import FileRecorder
 from agent.sampler import Sampler
 from tests.agent.daemon import FakeSource, FakeWorkloads

@@ -6,11 +6,11 @@ import pytest
 
 from agent import config, wire
 from agent.__main__ import main
-from agent.reading import GPUInfo, ProcessReading, Reading
+from agent.readings import GPUInfo, ProcessReading, Reading
 from agent.recording import FileRecorder
 from agent.replay import replay
 from agent.sender import Sender
-from agent.sources.replay import LogError, Options, ReplaySource, Stamps, moment_ms, scan, zone
+from agent.sources.recorded_logs import LogError, Options, ReplaySource, Stamps, moment_ms, scan, zone
 from tests.agent.fixtures import HEADER, LOG_START_MS, row, stamp, write
 
 

@@ -2,14 +2,14 @@ import json
 
 import pytest
 
-from agent import advice, report
-from agent.reading import GPUInfo
+from agent import check_advice, report
+from agent.readings import GPUInfo
 from agent.report import WIDTH, Finding, Look
 from agent.window import GPUWindow
 from tests.agent.factories import H100, START, gpu
 
 GIB = 1024**3
-EVERYTHING = {metric.column: 0.5 for metric in advice.METRICS}
+EVERYTHING = {metric.column: 0.5 for metric in check_advice.METRICS}
 
 
 def window(uuid="GPU-1", **columns):
@@ -142,7 +142,7 @@ def test_when_nothing_can_be_read_that_is_the_first_line():
 
 def test_no_line_is_wider_than_the_page_however_long_the_names_are():
     uuid = "GPU-c2f76b33-7953-256e-8f33-1343419b1a1c"
-    unread = dict.fromkeys((metric.column for metric in advice.METRICS), "not_supported")
+    unread = dict.fromkeys((metric.column for metric in check_advice.METRICS), "not_supported")
     text = shown(
         gpus=[gpu(uuid, model="NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition " * 2, memory_total_bytes=96 * GIB, unread=unread)],
         windows=[window(uuid)],

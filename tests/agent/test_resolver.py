@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.reading import Allocation, GPUInfo, Holdings, Job, ProcessReading, SchedulerError
+from agent.readings import Allocation, GPUInfo, Holdings, Job, ProcessReading, SchedulerError
 from agent.workloads import Resolver
 from agent.workloads.poller import Poller
 from tests.agent import fake_proc

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from agent import wire
-from agent.reading import SourceError
+from agent.readings import SourceError
 from agent.sources.simulated import Simulated, parse_spec
 from agent.sources.simulated.archetypes import ARCHETYPES, BY_NAME
 from agent.sources.simulated.faults import ecc_errors, events_between, faults_between

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from agent.reading import Allocation, GPUInfo, SchedulerError
+from agent.readings import Allocation, GPUInfo, SchedulerError
 from agent.workloads import slurm_command
 from agent.workloads.hpc_files import HPCFiles
 from agent.workloads.slurm import LIST_MS, STALE_MS, Slurm

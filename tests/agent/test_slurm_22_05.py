@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.reading import Allocation, GPUInfo
+from agent.readings import Allocation, GPUInfo
 from agent.workloads.hpc_files import HPCFiles
 from agent.workloads.slurm import Slurm
 from agent.workloads.slurm_command import Commands

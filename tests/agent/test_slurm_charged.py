@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.batch import merge
-from agent.reading import GPUInfo, Workload
+from agent.readings import GPUInfo, Workload
 from agent.sampler import within
 from agent.workloads.hpc_files import HPCFiles
 from agent.workloads.poller import Poller

@@ -1,6 +1,6 @@
 import pytest
 
-from agent.reading import GPUInfo, SchedulerError
+from agent.readings import GPUInfo, SchedulerError
 from agent.workloads import slurm_devices
 from agent.workloads.slurm_lists import MAX_HOSTS, Grant, gpu_count, grants, hosts, indices, split
 

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from agent import batch, wire
-from agent.reading import ProcessReading
+from agent.readings import ProcessReading
 from agent.window import GPUWindow
 from agent.workloads import Resolver
 from agent.workloads.hpc_files import HPCFiles

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.gpu_models import idle_power_w
+from agent.idle_watts import idle_power_w
 from agent.window import close_window
 from tests.agent.factories import START, gpu, reading
 

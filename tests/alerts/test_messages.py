@@ -4,7 +4,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from fleetwatch.alerts import messages
-from fleetwatch.alerts.facts import Facts, IdleGPU
+from fleetwatch.alerts.idle_job import Facts, IdleGPU
 from fleetwatch.notify.transports.slack import payload
 from tests.alerts.factories import at, ms
 from tests.notify.fakes import is_within_limits

@@ -15,7 +15,7 @@ from schemathesis import GenerationMode, Response, checks
 from fleetwatch.accounts.models import User
 from fleetwatch.accounts.services import create_api_token
 from fleetwatch.alerts.models import Incident, Rule
-from fleetwatch.api.reading import api as reading
+from fleetwatch.api.v1 import api as reading
 from fleetwatch.budgets.models import Anomaly
 from fleetwatch.reports.models import Report
 from tests.api.conftest import NOW

@@ -7,7 +7,7 @@ import pytest
 from fleetwatch.api import vocabulary
 from fleetwatch.budgets import models as budgets
 from fleetwatch.budgets import month_end
-from fleetwatch.budgets.history import METRICS
+from fleetwatch.budgets.daily_dollars import METRICS
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES
 from fleetwatch.jobs.models import Job

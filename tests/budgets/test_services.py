@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fleetwatch.accounts.selectors import organisation
-from fleetwatch.budgets import history, outlooks, selectors, services, unusual
+from fleetwatch.budgets import daily_dollars, outlooks, selectors, services, unusual
 from fleetwatch.budgets.budgets import set_budget
 from fleetwatch.budgets.models import Anomaly, Outlook, SpendDay
 from fleetwatch.costs.models import Rate
@@ -58,7 +58,7 @@ def kept(days: int, *, key: str = "nlp", held: range = range(24), usd: float = 2
 def test_hours_are_kept_for_each_team_model_node_and_the_fleet():
     a_fleet(2, held=range(8, 10))
 
-    did = history.note_days(NOW, days=30, limit=100)
+    did = daily_dollars.note_days(NOW, days=30, limit=100)
 
     yesterday = SpendDay.objects.filter(start=MIDNIGHT - DAY)
     assert {(row.kind, row.key): row.usd for row in yesterday} == {
@@ -72,19 +72,19 @@ def test_hours_are_kept_for_each_team_model_node_and_the_fleet():
 
 def test_a_second_look_does_nothing_until_dollars_change():
     a_fleet(2)
-    history.note_days(NOW, days=30, limit=100)
+    daily_dollars.note_days(NOW, days=30, limit=100)
 
-    assert history.note_days(NOW, days=30, limit=100) == {"days": 0, "left": 0}
+    assert daily_dollars.note_days(NOW, days=30, limit=100) == {"days": 0, "left": 0}
 
     Rate.objects.update(price_per_gpu_hour=Decimal("3.00"))
-    assert history.note_days(NOW, days=30, limit=100)["days"] == 9
+    assert daily_dollars.note_days(NOW, days=30, limit=100)["days"] == 9
     assert SpendDay.objects.get(kind="fleet", start=MIDNIGHT - DAY).usd == 72
 
 
 def test_a_run_that_is_bounded_begins_with_the_newest_days_and_says_what_is_left():
     a_fleet(2)
 
-    did = history.note_days(NOW, days=30, limit=1)
+    did = daily_dollars.note_days(NOW, days=30, limit=1)
 
     assert did == {"days": 3, "left": 6}
     assert set(SpendDay.objects.values_list("start", flat=True)) == {MIDNIGHT}
@@ -93,9 +93,9 @@ def test_a_run_that_is_bounded_begins_with_the_newest_days_and_says_what_is_left
 def test_an_hour_of_which_the_ledger_says_nothing_is_not_known_and_one_without_the_team_is_nothing():
     a_fleet(2, held=range(8, 10))
     Entry.objects.filter(start=MIDNIGHT - DAY + 5 * HOUR).delete()
-    history.note_days(NOW, days=30, limit=100)
+    daily_dollars.note_days(NOW, days=30, limit=100)
 
-    found = history.read("team", NOW)
+    found = daily_dollars.read("team", NOW)
 
     nlp = found.usd["cost"][found.keys.index("nlp"), -1]
     assert [str(value) for value in nlp[4:10]] == ["0.0", "nan", "0.0", "0.0", "2.0", "2.0"]
@@ -113,7 +113,7 @@ def test_days_are_those_of_the_organisations_zone():
     an_entry(gpu, start=midnight, gpu_ms=1_800_000, state="free")
     an_entry(gpu, start=midnight + HOUR / 2, state="free")
 
-    history.note_days(NOW, days=30, limit=100)
+    daily_dollars.note_days(NOW, days=30, limit=100)
 
     rows = {row.start: row.hours for row in SpendDay.objects.filter(kind="fleet")}
     assert rows[midnight][:2] == [3.0, None]
@@ -188,7 +188,7 @@ def test_before_the_first_hour_nothing_is_known_and_after_it_everything():
     usd = np.array([[[np.nan, 2.0, np.nan], [np.nan, np.nan, 1.0]]])
     hours = np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 1.0]])
 
-    filled = history.without_gaps(usd, hours)
+    filled = daily_dollars.without_gaps(usd, hours)
 
     np.testing.assert_array_equal(filled, [[[np.nan, 2.0, 0.0], [0.0, np.nan, 1.0]]])
 

@@ -9,8 +9,8 @@ from fleetwatch.accounts.models import Team
 from fleetwatch.costs.models import NodePlace, Rate
 from fleetwatch.inventory.models import GPU, GPUModel, Node
 from fleetwatch.jobs.models import Job
+from fleetwatch.ledger.hour_rows import count_versions
 from fleetwatch.ledger.models import Entry, Policy, Run
-from fleetwatch.ledger.store import count_versions
 from fleetwatch.lib.intervals import to_ms
 
 HOUR = datetime(2026, 11, 2, 9, tzinfo=UTC)

@@ -13,13 +13,13 @@ from django.db import connection, transaction
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs import selectors
 from fleetwatch.costs.day_sums import refresh, sum_days, wrong_sums
+from fleetwatch.costs.ledger_spans import KINDS, STATES, TIERS, spans
 from fleetwatch.costs.models import DayHours, SummedDay
 from fleetwatch.costs.selectors import Scope, dollars_over_time, totals, totals_by
-from fleetwatch.costs.spans import KINDS, STATES, TIERS, spans
 from fleetwatch.inventory.models import GPUModel
 from fleetwatch.ledger import policy, retention
+from fleetwatch.ledger.hour_rows import count_versions
 from fleetwatch.ledger.models import Entry
-from fleetwatch.ledger.store import count_versions
 from fleetwatch.lib.intervals import Interval, to_ms
 from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_place, a_policy, a_rate, an_entry, counted_all, unsaved_entry
 

@@ -14,8 +14,8 @@ from fleetwatch.costs.kinds import time_of_kinds
 from fleetwatch.costs.models import DayHours, NodePlace
 from fleetwatch.costs.priced import priced
 from fleetwatch.costs.totals import ALLOCATED_STATES
+from fleetwatch.ledger.hour_rows import count_versions
 from fleetwatch.ledger.models import Entry
-from fleetwatch.ledger.store import count_versions
 from fleetwatch.lib.intervals import Interval, from_ms, to_ms
 from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_place, a_policy, a_rate, an_entry, counted_all, unsaved_entry
 

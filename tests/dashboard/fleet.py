@@ -6,7 +6,7 @@ import math
 from datetime import datetime, timedelta
 
 from agent import wire
-from fleetwatch.alerts.facts import Facts, IdleGPU
+from fleetwatch.alerts.idle_job import Facts, IdleGPU
 from fleetwatch.alerts.models import Incident, Rule
 from fleetwatch.ingest.services import store_batch
 from fleetwatch.inventory.models import GPU, Node

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from agent import wire
-from agent.gpu_models import idle_power_w
-from agent.reading import Reading
+from agent.idle_watts import idle_power_w
+from agent.readings import Reading
 from agent.sources.simulated import Simulated
 from agent.sources.simulated.schedule import jobs_between
 from agent.window import close_window
+from fleetwatch.demo.blocks import Block, Fill
 from fleetwatch.demo.cases import EXTRAS, MIXTURES, NAMES, Case, draw_case
 from fleetwatch.demo.fleet import DemoNode
-from fleetwatch.demo.plan import Block, Fill
 from fleetwatch.demo.story import by_gpu
 from fleetwatch.demo.truth import causes, truth_between
 

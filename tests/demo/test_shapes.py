@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.reading import GPUInfo, Reading
+from agent.readings import GPUInfo, Reading
 from agent.window import PERCENTILES, close_window
 from fleetwatch.demo.shapes import utilisation
 

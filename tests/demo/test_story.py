@@ -9,8 +9,8 @@ from agent.sources.simulated.faults import faults_between
 from agent.sources.simulated.schedule import outages_between
 from agent.window import close_window
 from fleetwatch.demo import story
+from fleetwatch.demo.blocks import Block, Fill
 from fleetwatch.demo.fleet import DemoNode, nodes
-from fleetwatch.demo.plan import Block, Fill
 
 START = 1_794_009_600_000  # 2026-11-07 00:00 UTC: a grid edge
 HOUR_MS = 3_600_000

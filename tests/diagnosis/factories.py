@@ -2,13 +2,22 @@
 
 import numpy as np
 
-from fleetwatch.diagnosis import cells, features, lows
+from fleetwatch.diagnosis import cell_figures, features, lows
 from fleetwatch.diagnosis.features import STATES, Features, Lanes
-from fleetwatch.diagnosis.figures import of as of_arrays
+from fleetwatch.diagnosis.lane_figures import of as of_arrays
 
-NAMES = {*cells.MEANS, *cells.DIPS, *cells.PEERS, *lows.FIGURES, cells.SEEN_MS, cells.CLOCK_RATIO, cells.WINDOW_LOW, cells.MEMORY_DROPS}
-NAMES |= {cells.MEMORY_ERRORS, cells.BUSIEST_MINUTE, cells.ENGINES}
-NAMES |= {f"{name}_max" for name in cells.MAXIMA} | {f"host_{name}" for name in cells.HOST_MEANS}
+NAMES = {
+    *cell_figures.MEANS,
+    *cell_figures.DIPS,
+    *cell_figures.PEERS,
+    *lows.FIGURES,
+    cell_figures.SEEN_MS,
+    cell_figures.CLOCK_RATIO,
+    cell_figures.WINDOW_LOW,
+    cell_figures.MEMORY_DROPS,
+}
+NAMES |= {cell_figures.MEMORY_ERRORS, cell_figures.BUSIEST_MINUTE, cell_figures.ENGINES}
+NAMES |= {f"{name}_max" for name in cell_figures.MAXIMA} | {f"host_{name}" for name in cell_figures.HOST_MEANS}
 
 
 def lanes(
@@ -52,7 +61,7 @@ def lanes(
         is_over=np.full(count, is_over),
         failures=np.full(count, failures),
         cheaper=(cheaper,) * count,
-        figures=of_arrays(unread | {cells.SEEN_MS: np.full(shape, 300_000.0)} | given),
+        figures=of_arrays(unread | {cell_figures.SEEN_MS: np.full(shape, 300_000.0)} | given),
         states={name: np.zeros(shape) for name in STATES} | (states or {}),
     )
 

@@ -8,7 +8,7 @@ import pytest
 from fleetwatch.diagnosis import advice
 from fleetwatch.diagnosis.advice import Facts, Place
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE
-from fleetwatch.diagnosis.subjects import OF_CLUSTERS, OF_NODES
+from fleetwatch.diagnosis.finding_subjects import OF_CLUSTERS, OF_NODES
 from fleetwatch.diagnosis.verdicts import CAUSES
 
 GIB = 1024**3

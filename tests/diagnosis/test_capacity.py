@@ -10,7 +10,7 @@ from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from fleetwatch.costs import selectors as costs
-from fleetwatch.diagnosis import advice, capacity, check, places, selectors, services
+from fleetwatch.diagnosis import advice, capacity, cause_checks, machine_findings, selectors, services
 from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.inventory.models import Node
 from fleetwatch.lib.intervals import HOUR_MS, Interval
@@ -75,12 +75,12 @@ def test_more_capacity_than_was_free_unavailable_or_orphaned_does_not_balance():
     broken = Sender(node="n2").batch(T0, *[BUSY] * 30, *[EMPTY] * 30, events=[lost])
     diagnosed(free_hour(Sender(gpus=2), [4] * 6), broken)
     assert sums() == {"queue_or_scheduler": (60, 0, 60), "gpu_fault": (30, 30, 30), "orphaned": (30, 30, 30)}
-    assert list(check.faults(ALL)) == []
+    assert list(cause_checks.faults(ALL)) == []
 
     CapacityEntry.objects.update(gpu_ms=F("gpu_ms") + 1, high_ms=F("high_ms") + 1)
 
     rule = "no more capacity is won than was free, unavailable or orphaned"
-    assert list(check.faults(ALL)) == [f"{rule}: n1 at 2026-11-20 06:00 is 1 ms off", f"{rule}: n2 at 2026-11-20 06:00 is 2 ms off"]
+    assert list(cause_checks.faults(ALL)) == [f"{rule}: n1 at 2026-11-20 06:00 is 1 ms off", f"{rule}: n2 at 2026-11-20 06:00 is 2 ms off"]
 
 
 @pytest.mark.parametrize("pending", [[0] * 6, [None] * 6])
@@ -208,10 +208,10 @@ def test_a_lost_gpu_is_one_finding_of_its_node_that_names_the_job_and_saves_noth
     diagnosed(Sender().batch(T0, *[BUSY] * 30, *[EMPTY] * 30, jobs=[a_job()], allocations=[held(end=T0 + 30 * MINUTE)], events=[lost]))
 
     assert sums() == {"gpu_fault": (30, 30, 30)}
-    [line] = places.findings(ALL, now=NOW)
+    [line] = machine_findings.findings(ALL, now=NOW)
     assert (line.finding.subject, line.finding.cause, line.gpus) == ("n1", "gpu_fault", 1)
     assert (line.caused.wasted_ms, line.caused.held_usd) == (0, 1)
-    assert [one.job.key for one in places.hurt(line.finding, ALL)] == ["slurm/della/7"]
+    assert [one.job.key for one in machine_findings.hurt(line.finding, ALL)] == ["slurm/della/7"]
 
 
 def test_new_memory_errors_under_a_job_are_a_finding_of_the_node_without_anything_to_win():
@@ -220,8 +220,8 @@ def test_new_memory_errors_under_a_job_are_a_finding_of_the_node_without_anythin
 
     assert sums() == {"gpu_fault": (5, 0, 0)}
     assert list(Finding.objects.filter(cause="gpu_fault").values_list("node__name", "job")) == [("n1", None)]
-    [line] = places.findings(ALL, now=NOW)
-    assert [one.job.key for one in places.hurt(line.finding, ALL)] == ["slurm/della/7"]
+    [line] = machine_findings.findings(ALL, now=NOW)
+    assert [one.job.key for one in machine_findings.hurt(line.finding, ALL)] == ["slurm/della/7"]
 
 
 def test_a_drained_node_is_no_fault():
@@ -257,15 +257,15 @@ def test_what_holds_a_gpu_without_a_job_is_a_finding_of_its_node_with_its_proces
     diagnosed(Sender().batch(T0, *[EMPTY] * 15, *[holding] * 45, processes=[an_orphan()]))
 
     assert sums() == {"orphaned": (45, 45, 45)}
-    [line] = places.findings(ALL, now=NOW, cause="orphaned")
+    [line] = machine_findings.findings(ALL, now=NOW, cause="orphaned")
     assert (line.finding.subject, line.finding.job, line.gpus) == ("n1", None, 1)
     assert (line.caused.wasted_ms, line.caused.tier_usd["certain"], line.caused.saving.low_usd) == (45 * MINUTE, 3, 3)
-    [process] = places.processes(line.finding, ALL)
+    [process] = machine_findings.processes(line.finding, ALL)
     assert (process.pid, process.user, process.name, process.memory_bytes) == (4711, "ann", "python", 30 * 2**30)
-    told = advice.advise("orphaned", places.facts(line.finding, ALL))
+    told = advice.advise("orphaned", machine_findings.facts(line.finding, ALL))
     assert told.command == ""
     assert [step.code for step in told.steps][:2] == ["ssh -- n1 ps -o pid,user,lstart,args -p 4711", "ssh -- n1 kill 4711"]
-    assert list(check.faults(ALL)) == []
+    assert list(cause_checks.faults(ALL)) == []
 
 
 def test_causes_of_a_period_and_orphaned_sum_to_what_was_wasted():
@@ -289,9 +289,9 @@ def test_heat_is_one_finding_of_the_node_however_many_jobs_it_slows():
 
     assert set(CauseEntry.objects.filter(cause="throttled").values_list("job__key", flat=True)) == {"slurm/della/7", "slurm/della/8"}
     assert list(Finding.objects.filter(cause="throttled").values_list("node__name", "job")) == [("n1", None)]
-    [line] = places.findings(ALL, now=NOW, cause="throttled")
+    [line] = machine_findings.findings(ALL, now=NOW, cause="throttled")
     assert 0 < line.caused.high_ms <= line.caused.wasted_ms
-    assert len(places.hurt(line.finding, ALL)) == 2
+    assert len(machine_findings.hurt(line.finding, ALL)) == 2
 
 
 def test_judging_again_changes_nothing_and_what_is_gone_is_no_finding_any_more():
@@ -308,9 +308,9 @@ def test_judging_again_changes_nothing_and_what_is_gone_is_no_finding_any_more()
 def test_pages_can_say_how_far_diagnosis_is():
     post(Sender().batch(T0, *[EMPTY] * 120))
 
-    before = places.progress(ALL, now=NOW)
+    before = machine_findings.progress(ALL, now=NOW)
     services.diagnose(NOW, 1)
-    after = places.progress(ALL, now=NOW)
+    after = machine_findings.progress(ALL, now=NOW)
 
     assert (before.posted, before.diagnosed, before.is_behind) == (2, 0, True)
     assert (after.posted, after.diagnosed) == (2, 1)

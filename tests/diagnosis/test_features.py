@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fleetwatch.diagnosis import cells
+from fleetwatch.diagnosis import cell_figures
 from fleetwatch.diagnosis.features import MEANS, Features, warm_up
 from tests.diagnosis.factories import lanes
 
@@ -64,7 +64,8 @@ def test_dips_are_counted_by_observed_minute():
 def test_gpus_that_move_together_correlate_and_those_that_do_not_have_no_figure():
     x, m = np.array([0.0, 1.0, 0.5]), np.array([0.1, 0.9, 0.5])
     sums = {
-        name: [value] for name, value in zip(cells.PEERS, (3, x.sum(), m.sum(), (x * x).sum(), (m * m).sum(), (x * m).sum()), strict=True)
+        name: [value]
+        for name, value in zip(cell_figures.PEERS, (3, x.sum(), m.sum(), (x * x).sum(), (m * m).sum(), (x * m).sum()), strict=True)
     }
 
     assert at_the_end(Features(lanes(**sums), 6), "corr") == pytest.approx(np.corrcoef(x, m)[0, 1])

@@ -6,7 +6,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from fleetwatch.diagnosis import cells, lows, reading, services
+from fleetwatch.diagnosis import cell_figures, lane_rows, lows, services
 from fleetwatch.diagnosis.models import CauseEntry, DiagnosedDay, Finding, NodeCells
 from fleetwatch.diagnosis.packing import Hour, unpack
 from tests.ledger.fleet import BUSY, HALF, MINUTE, QUIET, START, T0, Sender, a_job, held, post
@@ -116,15 +116,15 @@ def an_hour(last_s: list[float], so_far_s: list[float]) -> Hour:
 
 
 def test_new_cells_look_back_to_the_last_window_of_each_gpu():
-    before = reading.before(np.array([7, 8]), an_hour([290.0, 278.123], [0.0, 40.0]), CELL)
+    before = lane_rows.before(np.array([7, 8]), an_hour([290.0, 278.123], [0.0, 40.0]), CELL)
 
     assert before.start_ms.tolist() == [CELL + 290_000, CELL + 278_123]
     assert before.so_far_s.tolist() == [0.0, 40.0]
-    assert reading.context_ms(before, CELL + cells.CELL_MS) == 30_000  # 21.877 s, in steps of ten
+    assert lane_rows.context_ms(before, CELL + cell_figures.CELL_MS) == 30_000  # 21.877 s, in steps of ten
 
 
 def test_of_a_pause_that_went_on_before_no_more_counts_than_a_quarter_of_an_hour():
-    assert reading.before(np.array([7]), an_hour([290.0], [901.0]), CELL).so_far_s.tolist() == [900.0]
+    assert lane_rows.before(np.array([7]), an_hour([290.0], [901.0]), CELL).so_far_s.tolist() == [900.0]
 
 
 def test_where_a_gpus_last_window_is_not_known_new_cells_look_back_as_far_as_a_pause_counts():
@@ -132,4 +132,4 @@ def test_where_a_gpus_last_window_is_not_known_new_cells_look_back_as_far_as_a_p
     without = Hour(known.gpu_ids, (lows.LAST_START,), known.figures[:1], ())
 
     for gpu_ids, hour in (([7, 8], known), ([7, 9], known), ([7], None), ([7], without)):
-        assert reading.context_ms(reading.before(np.array(gpu_ids), hour, CELL), CELL) == reading.CONTEXT_MS
+        assert lane_rows.context_ms(lane_rows.before(np.array(gpu_ids), hour, CELL), CELL) == lane_rows.CONTEXT_MS

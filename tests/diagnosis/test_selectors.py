@@ -13,7 +13,7 @@ from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.selectors import organisation
 from fleetwatch.costs.totals import Scope
 from fleetwatch.dashboard.pages import page_of
-from fleetwatch.diagnosis import check, recurring, selectors, store, sums
+from fleetwatch.diagnosis import cause_checks, cause_rows, recurrence, selectors, sums
 from fleetwatch.diagnosis.caused import Saving
 from fleetwatch.diagnosis.models import CauseEntry, Finding, Said
 from fleetwatch.inventory.models import GPU
@@ -155,11 +155,11 @@ def test_a_sum_that_is_wrong_is_found():
     entry = cause(start=NOW - 2 * DAY)
     sums.sum_days(NOW, 100)
     whole = Interval(NOW - 10 * DAY, NOW)
-    assert not [fault for fault in check.faults(whole) if fault.startswith("sums")]
+    assert not [fault for fault in cause_checks.faults(whole) if fault.startswith("sums")]
 
     CauseEntry.objects.filter(pk=entry.pk).update(held_ms=1)
 
-    assert "sums of causes are those of their hours: n1 on 2026-11-18 differs in 1 lines" in list(check.faults(whole))
+    assert "sums of causes are those of their hours: n1 on 2026-11-18 differs in 1 lines" in list(cause_checks.faults(whole))
     assert day.pk
 
 
@@ -167,7 +167,7 @@ def test_causes_that_no_entry_has_do_not_balance():
     diagnosed(NOW - 2 * DAY)
     cause(start=NOW - 2 * DAY)
 
-    [fault] = check.faults(Interval(NOW - 10 * DAY, NOW))
+    [fault] = cause_checks.faults(Interval(NOW - 10 * DAY, NOW))
 
     assert fault == f"causes sum to idle, stalled and underused: n1 at 2026-11-18 12:00 is {HOUR_MS} ms off"
 
@@ -179,9 +179,9 @@ def test_what_is_called_well_and_wastes_more_than_it_may_does_not_balance(verdic
     cause(verdict, start=NOW - 2 * DAY, low=0, high=0)
     CauseEntry.objects.update(idle_certain_ms=wasted_ms)
 
-    faults = [fault for fault in check.faults(Interval(NOW - 10 * DAY, NOW)) if fault.startswith("what is called")]
+    faults = [fault for fault in cause_checks.faults(Interval(NOW - 10 * DAY, NOW)) if fault.startswith("what is called")]
 
-    told = f"{check.RULES['well']}: n1 at 2026-11-18 12:00 is {off_ms} ms off"
+    told = f"{cause_checks.RULES['well']}: n1 at 2026-11-18 12:00 is {off_ms} ms off"
     assert faults == ([told] if off_ms else [])
 
 
@@ -189,7 +189,7 @@ def test_a_cause_that_wastes_is_no_fault():
     diagnosed(NOW - 2 * DAY)
     cause("undetermined", start=NOW - 2 * DAY)
 
-    assert not [fault for fault in check.faults(Interval(NOW - 10 * DAY, NOW)) if fault.startswith("what is called")]
+    assert not [fault for fault in cause_checks.faults(Interval(NOW - 10 * DAY, NOW)) if fault.startswith("what is called")]
 
 
 def test_a_snooze_that_is_over_is_open_again():
@@ -233,15 +233,15 @@ def test_only_a_job_that_recurs_is_projected():
     for number in (1, 2):
         run = job(f"slurm/della/{number}", start_ms=to_ms(NOW - DAY))
         cause(of=run, start=NOW - DAY)
-    assert recurring.projection(run, "idle_held", now=NOW) is None
+    assert recurrence.projection(run, "idle_held", now=NOW) is None
 
     third = job("slurm/della/3", start_ms=to_ms(NOW - 13 * DAY))
     cause(of=third, start=NOW - 13 * DAY)
     job("slurm/della/4", start_ms=to_ms(NOW - 15 * DAY))
 
-    told = recurring.projection(run, "idle_held", now=NOW)
+    told = recurrence.projection(run, "idle_held", now=NOW)
     # three hours in two weeks, half to all of which: 1.5 h and 3 h x 30 / 14
-    assert told == recurring.Projection(3, HOUR_MS * 3 // 2 * 30 // 14, 3 * HOUR_MS * 30 // 14)
+    assert told == recurrence.Projection(3, HOUR_MS * 3 // 2 * 30 // 14, 3 * HOUR_MS * 30 // 14)
 
 
 def test_dollars_are_divided_once():
@@ -253,7 +253,7 @@ def test_dollars_are_divided_once():
     assert found()[0].caused.wasted_usd == Decimal("1.000001")
 
 
-def an_idle_hour(on: GPU, of: Job, start: datetime) -> store.Row:
+def an_idle_hour(on: GPU, of: Job, start: datetime) -> cause_rows.Row:
     return (on.pk, start, of.pk, "idle_held", 3, (), 0b111111111111, HOUR_MS, HOUR_MS, 0, 0, 0, 0, 0, HOUR_MS)
 
 
@@ -267,7 +267,7 @@ def test_a_day_that_is_summed_while_its_causes_are_written_loses_none():
 
     def write():
         with closing(connection), transaction.atomic():
-            store.replace({gpu().node_id: {to_ms(start): [row]}}, to_ms(start), to_ms(start) + HOUR_MS)
+            cause_rows.replace({gpu().node_id: {to_ms(start): [row]}}, to_ms(start), to_ms(start) + HOUR_MS)
             is_written.set()
             is_summed.wait(60)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks import labelled
 from fleetwatch.demo.cases import draw_case
-from fleetwatch.diagnosis import cells, lows, verdicts
+from fleetwatch.diagnosis import cell_figures, lows, verdicts
 from fleetwatch.diagnosis.verdicts import CAUSES, NOT_HELD, NUMBER, at_the_edges, judge, opened
 from tests.diagnosis.factories import lanes
 
@@ -257,7 +257,7 @@ def test_of_a_hang_nothing_can_be_recovered_in_its_first_ten_minutes():
 
 
 def test_a_cell_in_which_memory_errors_were_counted_is_the_gpus_fault_and_nothing_is_promised():
-    told_so = judge(of(*[HOT | {cells.MEMORY_ERRORS: 0.0}] * 6, HOT | {cells.MEMORY_ERRORS: 1.0}, *[HOT] * 5))
+    told_so = judge(of(*[HOT | {cell_figures.MEMORY_ERRORS: 0.0}] * 6, HOT | {cell_figures.MEMORY_ERRORS: 1.0}, *[HOT] * 5))
 
     assert told(told_so) == ["throttled"] * 6 + ["gpu_fault"] + ["throttled"] * 5
     assert (told_so.low[0, 6], told_so.high[0, 6], told_so.confidence[0, 6], told_so.also[0, 6]) == (0, 0, 3, 0)

@@ -17,8 +17,8 @@ from fleetwatch.inventory.steady import settle
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job, JobChange, JobRecord, SourceReport
 from fleetwatch.ledger import services as ledger
 from fleetwatch.ledger.check import unbalanced
+from fleetwatch.ledger.judgement_inputs import capacities
 from fleetwatch.ledger.models import Entry
-from fleetwatch.ledger.reading import capacities
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry import hot
 from fleetwatch.telemetry.models import Batch, HealthEvent, ReceivedSequence, SealMark, TouchedHour

@@ -1,6 +1,6 @@
 import pytest
 
-from agent.gpu_models import idle_power_w
+from agent.idle_watts import idle_power_w
 from fleetwatch.inventory.gpu_models import FIGURES, ModelFacts, facts_for
 
 

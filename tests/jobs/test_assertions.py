@@ -5,11 +5,11 @@ from fleetwatch.accounts.models import Team
 from fleetwatch.costs.totals import WHY
 from fleetwatch.inventory.services import node_by_name, register
 from fleetwatch.jobs import selectors
+from fleetwatch.jobs.batch_report import Report
+from fleetwatch.jobs.job_writes import store_jobs
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
-from fleetwatch.jobs.report import Report
 from fleetwatch.jobs.selectors import Holding, SourceSpans, holdings, source_status
 from fleetwatch.jobs.services import assert_allocations, assert_sources, store_processes
-from fleetwatch.jobs.store import store_jobs
 from tests.ingest.factories import NOW, T0, batch, gpu, holding, job
 
 pytestmark = pytest.mark.django_db

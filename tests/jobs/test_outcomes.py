@@ -4,7 +4,7 @@ import pytest
 
 from fleetwatch.jobs.models import Job
 from fleetwatch.jobs.outcomes import LAG_MS, with_outcomes
-from tests.jobs.test_ends import MINUTE, T0, history, names, store
+from tests.jobs.test_run_ends import MINUTE, T0, history, names, store
 
 pytestmark = pytest.mark.django_db
 

@@ -14,9 +14,9 @@ from fleetwatch.ingest.services import ImportRefusedError, check_import, store_b
 from fleetwatch.ingest.tokens import NO_RIGHTS
 from fleetwatch.inventory.services import node_by_name
 from fleetwatch.jobs import selectors
+from fleetwatch.jobs.job_writes import FUTURE_MS, MAX_CHANGES, MAX_USERS, UNHEARD_MS, drop_unheard
 from fleetwatch.jobs.models import Allocation, ChangedJob, GPUProcess, Job, JobChange, JobRecord
 from fleetwatch.jobs.selectors import changes, contradictions, namesakes
-from fleetwatch.jobs.store import FUTURE_MS, MAX_CHANGES, MAX_USERS, UNHEARD_MS, drop_unheard
 from fleetwatch.lib.intervals import from_ms
 from fleetwatch.telemetry.models import TouchedHour
 from tests.ingest.factories import NOW, NOW_MS, T0, batch, gpu, holding, job

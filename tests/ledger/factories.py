@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fleetwatch.ledger import states
-from fleetwatch.ledger.facts import NOBODY, Capacity, Judgement, Outage, Question
+from fleetwatch.ledger.observations import NOBODY, Capacity, Judgement, Outage, Question
 from fleetwatch.ledger.policy import CONDITIONS, STATES, Policy
 
 HOUR = 3_600_000

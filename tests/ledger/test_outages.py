@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwatch.ledger.facts import Outage
+from fleetwatch.ledger.observations import Outage
 from fleetwatch.ledger.outages import FOREVER_MS, by_events, ended_by_activity
 from fleetwatch.ledger.policy import Policy
 from tests.ledger.factories import BUSY, MINUTE, QUIET, T0, Told, W, a_gpu, columns, row

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fleetwatch.ledger.facts import Outage
+from fleetwatch.ledger.observations import Outage
 from fleetwatch.ledger.policy import Policy
 from tests.ledger.factories import BLIP, BUSY, EMPTY, HOUR, MINUTE, NEARLY, QUIET, T0, Held, Node, Reported, W, Window, a_gpu, row, totals
 

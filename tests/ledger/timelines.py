@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from fleetwatch.ledger.facts import Outage
+from fleetwatch.ledger.observations import Outage
 from fleetwatch.ledger.policy import Policy
 from tests.ledger.factories import BLIP, BUSY, EMPTY, HOUR, MINUTE, NEARLY, QUIET, T0, Held, Node, Reported, W, Window, a_gpu, row
 

@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+from fleetwatch.ledger.hour_rows import count_versions
 from fleetwatch.ledger.models import Adjustment, Policy
-from fleetwatch.ledger.store import count_versions
 from fleetwatch.lib.intervals import to_ms
 from fleetwatch.reports import bookings, monthly
 from fleetwatch.reports.invoices import import_invoice

@@ -7,11 +7,11 @@ import pytest
 
 from fleetwatch.costs.committing import commit, withdraw_commitment
 from fleetwatch.jobs.models import Job
-from fleetwatch.reports import bookings, files
+from fleetwatch.reports import bookings, download
 from fleetwatch.reports.models import InvoiceAdjustment
 from tests.costs.factories import HOUR_MS, LONG_AGO
 from tests.reports.factories import HOUR, NOW, OCTOBER, a_fleet, an_adjustment, book_everything, computed, newest
-from tests.reports.test_files import sheets
+from tests.reports.test_download import sheets
 
 pytestmark = pytest.mark.django_db
 NOVEMBER = datetime(2026, 11, 1, tzinfo=UTC)
@@ -120,7 +120,7 @@ def test_excel_has_a_sheet_for_each_and_no_formula():
     book_everything()
     computed()
 
-    found = sheets(files.xlsx(newest()))
+    found = sheets(download.xlsx(newest()))
 
     assert "2026-17" in found["Commitments"][1]
     assert "=signed" in found["Invoice"][1]

@@ -8,11 +8,11 @@ import pytest
 from fleetwatch.accounts.models import Team
 from fleetwatch.budgets.budgets import set_budget
 from fleetwatch.budgets.models import Budget, Outlook
-from fleetwatch.reports import files
+from fleetwatch.reports import download
 from fleetwatch.reports.models import Report
 from tests.costs.factories import a_gpu, a_job, a_rate
 from tests.reports.factories import HOUR, NOW, a_fleet, computed, counted, newest
-from tests.reports.test_files import read, sheets
+from tests.reports.test_download import read, sheets
 
 pytestmark = pytest.mark.django_db
 
@@ -131,8 +131,8 @@ def test_csv_and_excel_have_the_budget_beside_the_lines():
     a_budget(12)
     computed()
 
-    train, tune = read(files.csv(newest("nlp")))
-    columns, row = sheets(files.xlsx(newest("nlp")))["Budget"]
+    train, tune = read(download.csv(newest("nlp")))
+    columns, row = sheets(download.xlsx(newest("nlp")))["Budget"]
 
     for line in (train, tune):
         assert (line["team_budget_usd"], line["team_spent_usd"], line["team_used_ratio"], line["team_expected_usd"]) == (
@@ -140,5 +140,5 @@ def test_csv_and_excel_have_the_budget_beside_the_lines():
         )  # fmt: skip
     assert columns[3:] == ["budget_usd", "spent_usd", "used_ratio", "expected_usd", "expected_low_usd", "expected_high_usd", "note"]
     assert row[3:] == [12, 9, Decimal("0.75")]
-    assert "Budget" not in sheets(files.xlsx(newest("vision")))
-    assert read(files.csv(newest("vision")))[0]["team_budget_usd"] == ""
+    assert "Budget" not in sheets(download.xlsx(newest("vision")))
+    assert read(download.csv(newest("vision")))[0]["team_budget_usd"] == ""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fleetwatch.costs.committing import commit
-from fleetwatch.reports import files
+from fleetwatch.reports import download
 from fleetwatch.reports.exports.focus import COLUMNS
 from fleetwatch.reports.models import InvoiceAdjustment
 from tests.costs.factories import HOUR_MS, LONG_AGO, a_gpu, a_job, a_rate
@@ -25,7 +25,7 @@ needs_specification = pytest.mark.skipif(not SPECIFICATION.exists(), reason="FLE
 
 def exported(report):
     """The rows, null as None."""
-    return [{name: cell or None for name, cell in row.items()} for row in csv.DictReader(io.StringIO(files.focus(report)))]
+    return [{name: cell or None for name, cell in row.items()} for row in csv.DictReader(io.StringIO(download.focus(report)))]
 
 
 def a_fleets_rows():

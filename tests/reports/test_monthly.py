@@ -16,8 +16,8 @@ from fleetwatch.costs.models import Rate
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports import monthly
-from fleetwatch.reports.choices import choose_free_capacity
 from fleetwatch.reports.models import MonthRun, Report, ReportPart
+from fleetwatch.reports.statement_choices import choose_free_capacity
 from tests.costs.factories import HOUR_MS, a_gpu, a_job, a_rate
 from tests.reports.factories import HOUR, NOW, OCTOBER, SEPTEMBER, a_fleet, an_adjustment, computed, counted, newest, work
 

@@ -23,7 +23,7 @@ from fleetwatch.ledger import closing, services
 from fleetwatch.ledger.models import Adjustment
 from fleetwatch.ledger.policy import Policy
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms
-from fleetwatch.reports import bookings, files
+from fleetwatch.reports import bookings, download
 from fleetwatch.reports.invoices import import_invoice
 from fleetwatch.reports.models import Report
 from fleetwatch.reports.reconciliation import reconciliation
@@ -85,7 +85,7 @@ def balances():
 
 
 def focus_usd(report):
-    return sum(Decimal(row["BilledCost"]) for row in csv.DictReader(io.StringIO(files.focus(report))))
+    return sum(Decimal(row["BilledCost"]) for row in csv.DictReader(io.StringIO(download.focus(report))))
 
 
 def conserved(fleet, statements, month):

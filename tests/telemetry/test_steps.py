@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fleetwatch.telemetry import steps
-from fleetwatch.telemetry.tables import joined
+from fleetwatch.telemetry.window_tables import joined
 
 INTS = ("start_ms", "window_ms", "observed_ms")
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from agent.reading import Event, GPUInfo, ProcessReading, Reading
-from agent.sources.nvml import fields, gpm, identity, mig, processes
+from agent.readings import Event, GPUInfo, ProcessReading, Reading
+from agent.sources.nvml import contexts, fields, gpm, identity, mig
 from agent.sources.nvml.capabilities import FOREVER_MS, OFF, Capabilities
 from agent.sources.nvml.gpm import GPM, Target
 from agent.sources.nvml.health import Health
@@ -95,15 +95,15 @@ class Device:
         found = self._lists.all(now_ms)
         if found is None:
             return None
-        return processes.readings([one for one in found if not self._is_cut or processes.is_of_no_instance(one)])
+        return contexts.readings([one for one in found if not self._is_cut or contexts.is_of_no_instance(one)])
 
     def instance_processes(self, instance: mig.Instance, now_ms: int) -> Optional[List[ProcessReading]]:
         """The instance's processes: out of the GPU's list, which needs privileges under MIG, else its own. Raises as read."""
         found = self._lists.all(now_ms)
         if found is None:
-            found = processes.ProcessLists(instance.capabilities, instance.handle).all(now_ms)
-            return None if found is None else processes.readings(found)
-        return processes.readings([one for one in found if instance.holds(one)])
+            found = contexts.ProcessLists(instance.capabilities, instance.handle).all(now_ms)
+            return None if found is None else contexts.readings(found)
+        return contexts.readings([one for one in found if instance.holds(one)])
 
     def describe(self, now_ms: int) -> List[GPUInfo]:
         """The GPU and its instances; looked at anew each minute, and when MIG was turned on or off. Raises as read."""
@@ -135,8 +135,8 @@ class Device:
     def _begin(self, handle: Any) -> None:
         self.handle = handle
         self.capabilities.forget()
-        self._buffer, self._fields, self._utilisation = SampleBuffer(self._sample), fields.FieldReader(), processes.ProcessUtilisation()
-        self._lists = processes.ProcessLists(self.capabilities, handle)
+        self._buffer, self._fields, self._utilisation = SampleBuffer(self._sample), fields.FieldReader(), contexts.ProcessUtilisation()
+        self._lists = contexts.ProcessLists(self.capabilities, handle)
         self._target = None if self._reader is None else Target(self.capabilities, handle)
         self._read_ms: Optional[int] = None  # the last read; None: the next is the first
         self._costly_ms: Optional[int] = None

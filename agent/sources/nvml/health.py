@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import List, Optional
 
-from agent.reading import Event
+from agent.readings import Event
 from agent.sources.nvml.fields import Fields
 
 # nvmlDeviceGpuRecoveryAction_t

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any, Optional
 
-from agent.reading import GPUInfo
+from agent.readings import GPUInfo
 from agent.sources.nvml.capabilities import Capabilities
 from agent.sources.nvml.library import MEMORY_V2, text_of
 

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from agent.reading import SourceError
+from agent.readings import SourceError
 
 # nvmlReturn_t, by what the agent does about it
 SUCCESS, INVALID, NOT_FOUND, TOO_SMALL, TIMEOUT, NO_DATA = 0, 2, 6, 7, 10, 21

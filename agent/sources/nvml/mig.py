@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, Optional
 
-from agent.reading import GPUInfo, Reading
+from agent.readings import GPUInfo, Reading
 from agent.sources.nvml.capabilities import FOREVER_MS, OFF, Capabilities
 from agent.sources.nvml.gpm import GPM, Target
 from agent.sources.nvml.library import MEMORY_V2, text_of

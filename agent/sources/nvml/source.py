@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Callable, Dict, FrozenSet, List, Optional, Sequence, Set, Tuple, TypeVar
 
-from agent.reading import DriverChangedError, Event, GPUInfo, ProcessReading, Reading, SourceError
+from agent.readings import DriverChangedError, Event, GPUInfo, ProcessReading, Reading, SourceError
 from agent.sources.nvml.device import Device
 from agent.sources.nvml.gpm import GPM
 from agent.sources.nvml.library import MISMATCH, DriverAwayError, GPULostError, load, raise_grave, text_of

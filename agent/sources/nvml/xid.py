@@ -9,7 +9,7 @@ import time
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
-from agent.reading import Event
+from agent.readings import Event
 from agent.sources.nvml.library import LOST, NO_INSTANCE, TIMEOUT
 
 DOUBLE_BIT, XID_CRITICAL = 0x2, 0x8  # nvmlEventType*

@@ -5,7 +5,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any, Dict, Sequence
 
-from agent.reading import GPUInfo
+from agent.readings import GPUInfo
 from agent.sources.simulated.hardware import HARDWARE, MIB, Hardware
 from agent.sources.simulated.signal import Shares
 from agent.sources.simulated.spec import Spec

@@ -3,7 +3,7 @@
 import random
 from typing import List, Tuple
 
-from agent.reading import Event
+from agent.readings import Event
 from agent.sources.simulated.spec import Spec
 
 HOUR_MS = 3_600_000

@@ -2,7 +2,7 @@
 
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from agent.reading import (
+from agent.readings import (
     Allocation,
     Event,
     GPUInfo,

@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-# The place of a state, tier and "a kernel was running alone" among the KINDS of spans.py: kept in rows, so never another order.
+# The place of a state, tier and "a kernel was running alone" among the KINDS of ledger_spans.py: kept in rows, so never another order.
 KIND = """
 CREATE FUNCTION costs_kind(state text, tier text, efficiency_source text) RETURNS smallint LANGUAGE sql IMMUTABLE AS $$
     SELECT (
@@ -15,7 +15,7 @@ CREATE FUNCTION costs_kind(state text, tier text, efficiency_source text) RETURN
 $$
 """
 
-# One span as the RECORD of spans.py; a job that is NULL is 0, energy that nobody read is not a number.
+# One span as the RECORD of ledger_spans.py; a job that is NULL is 0, energy that nobody read is not a number.
 SPAN = """
 CREATE FUNCTION costs_span(gpu_id bigint, job_id bigint, kind smallint, gpu_ms bigint, energy_j float8, energy_ms bigint)
 RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
@@ -39,7 +39,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             "summedday",
             "spans",
-            models.BinaryField(help_text="of each GPU, holder and kind of time, as spans.py reads it"),
+            models.BinaryField(help_text="of each GPU, holder and kind of time, as ledger_spans.py reads it"),
             preserve_default=False,
         ),
         migrations.RunSQL(INLINE, migrations.RunSQL.noop),

@@ -19,21 +19,21 @@ from fleetwatch.accounts.models import Team, User
 from fleetwatch.accounts.permissions import can_administer
 from fleetwatch.costs.held import held_interval
 from fleetwatch.costs.totals import Scope
+from fleetwatch.dashboard import machine_pages as place_pages
 from fleetwatch.dashboard import pages, words
-from fleetwatch.dashboard import places as place_pages
 from fleetwatch.dashboard import selectors as rows
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes
 from fleetwatch.dashboard.period import read_period
 from fleetwatch.dashboard.recoverable import waterfall
-from fleetwatch.diagnosis import advice, deciding, demand, evidence, fixes, places, recurring, rules_in_words, selectors
+from fleetwatch.diagnosis import advice, deciding, demand, evidence, fixes, machine_findings, recurrence, rules_in_words, selectors
 from fleetwatch.diagnosis.alternatives import Alternative, in_words
+from fleetwatch.diagnosis.cause_rows import UNFIT
 from fleetwatch.diagnosis.causes import BY_CODE, CATALOGUE, Cause, Step, of_kind, title
 from fleetwatch.diagnosis.deciding import Decision, DecisionError
 from fleetwatch.diagnosis.listed import Line
 from fleetwatch.diagnosis.models import Finding
 from fleetwatch.diagnosis.rules import CONFIDENCES
-from fleetwatch.diagnosis.store import UNFIT
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs.models import Job
 from fleetwatch.lib.intervals import Interval
@@ -91,15 +91,17 @@ def findings(request: HttpRequest) -> HttpResponse:
     scope = replace(scope, team=team, job=job)
     every = selectors.findings(period.interval, now=period.now, scope=scope, cause=code)
     # machines and the queue are nobody's team
-    of_places = [] if scope != Scope(node=scope.node) else places.findings(period.interval, now=period.now, cause=code, node=scope.node)
+    of_places = (
+        [] if scope != Scope(node=scope.node) else machine_findings.findings(period.interval, now=period.now, cause=code, node=scope.node)
+    )
     if assignee:
-        every, of_places = every.assigned(assignee), places.assigned(of_places, assignee)
-    every, of_places = places.narrowed(every, of_places, kind=kind, cluster=cluster, state=state)
+        every, of_places = every.assigned(assignee), machine_findings.assigned(of_places, assignee)
+    every, of_places = machine_findings.narrowed(every, of_places, kind=kind, cluster=cluster, state=state)
     others = {"job": job, "kind": kind, "cluster": cluster, "state": state} | filters
     place_lines = [line for line in of_places if status in ("all", line.status)]
     page = pages.page_of(every if status == "all" else every.of_status(status), after=asked.get("after", ""), size=PAGE_SIZE)
     shown = selectors.with_jobs(page.rows, before=period.interval.end)
-    recoverable = places.saving(every, of_places, *STILL_OPEN)
+    recoverable = machine_findings.saving(every, of_places, *STILL_OPEN)
     quarter = fixes.quarter(period.interval.end - timedelta(microseconds=1), period.zone)
     fixed = fixes.top_fixes(quarter)
     context = {
@@ -110,10 +112,10 @@ def findings(request: HttpRequest) -> HttpResponse:
         "places": [place_pages.row(line) for line in place_lines[:MAX_PLACES]],
         "places_left": max(len(place_lines) - MAX_PLACES, 0),
         "recoverable": recoverable,
-        "steps": waterfall(period.interval, scope, places.wasted_usd(every, of_places, *STILL_OPEN), recoverable),
-        "accepted": places.saving(every, of_places, "accepted"),
+        "steps": waterfall(period.interval, scope, machine_findings.wasted_usd(every, of_places, *STILL_OPEN), recoverable),
+        "accepted": machine_findings.saving(every, of_places, "accepted"),
         "capacity": place_pages.capacity(of_places),
-        "progress": places.progress(period.interval, now=period.now),
+        "progress": machine_findings.progress(period.interval, now=period.now),
         "realised": fixes.realised(fixed),
         "quarter": words.quarter(quarter.start),
         "fixes": [(one, title(one.fix.cause)) for one in fixed[:TOP_FIXES]],
@@ -178,7 +180,7 @@ def _found(pk: int) -> Finding:
 
 def _finding_page(request: HttpRequest, found: Finding, *, action: str = "", error: str = "", status: int = 200) -> HttpResponse:
     if found.job_id is None:
-        period = read_period(request, whole=places.whole(found))
+        period = read_period(request, whole=machine_findings.whole(found))
         shown = place_pages.context(request, found, period) | {"snoozes": SNOOZES.items(), "action": action, "error": error}
         return render(request, "dashboard/place_finding.html", period.context("findings", **shown), status=status)
     job = found.its_job
@@ -196,7 +198,7 @@ def _finding_page(request: HttpRequest, found: Finding, *, action: str = "", err
         "advice": advice.advise(found.cause, facts),
         "alternatives": in_words(line.alternatives, job.kind),
         "others": [Row(other, BY_CODE[other.finding.cause], "", Step(""), []) for other in _others(found, period.interval, line)],
-        "ahead": recurring.projection(job, found.cause, now=period.now),
+        "ahead": recurrence.projection(job, found.cause, now=period.now),
         "demand": _demand(found, period.interval) if found.cause == "bursty_service" else None,
         "precision": selectors.precision().get(found.cause),
         "history": selectors.history(found),

@@ -22,11 +22,11 @@ from fleetwatch.dashboard import agents, install, maps, node_events, selectors, 
 from fleetwatch.dashboard.charts import METRICS
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.lines import GPULine
+from fleetwatch.dashboard.machine_pages import row
 from fleetwatch.dashboard.parameters import PERIOD, takes
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.dashboard.places import row
 from fleetwatch.dashboard.selectors import Machine
-from fleetwatch.diagnosis import places
+from fleetwatch.diagnosis import machine_findings
 from fleetwatch.ingest import services as ingest
 from fleetwatch.inventory import selectors as inventory
 from fleetwatch.inventory import silence
@@ -104,7 +104,7 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
         "gpus": [GPULine(gpu, told.by_gpu.get(gpu.uuid, nothing()), bands[gpu.pk]) for gpu in gpus],
         "jobs": [(jobs.get(group.key), group) for group in told.jobs.groups],
         "agent": _agent(found),
-        "findings": [row(line) for line in places.findings(period.interval, now=period.now, node=found.name)],
+        "findings": [row(line) for line in machine_findings.findings(period.interval, now=period.now, node=found.name)],
         "energy": energy_of_node(found, period.interval, told.totals),
         "late": telemetry.late(found.pk),
         "unread": agents.unread_of((_label(gpu), gpu.unread) for gpu in gpus if gpu.retired_ms is None),

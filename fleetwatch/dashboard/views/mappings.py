@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods
 
 from fleetwatch.accounts.models import Team
 from fleetwatch.accounts.permissions import can_administer
-from fleetwatch.costs import attribution, mapping, mappings, moves
+from fleetwatch.costs import attribution, mapping, mapping_effects, mappings
 from fleetwatch.costs.mapping import Conditions, Gives, MappingError
 from fleetwatch.costs.models import MappingRule
 from fleetwatch.costs.subjects import RateError
@@ -52,7 +52,7 @@ def teams_and_mapping(request: HttpRequest) -> HttpResponse:
                 messages.success(request, done)
                 return redirect("mappings")
             owners = [owner for owner in mapping.GIVES if getattr(gives, owner)]
-            context |= {"preview": moves.preview(change, owners, now=period.now), "days": moves.LOOKS_BACK_DAYS}
+            context |= {"preview": mapping_effects.preview(change, owners, now=period.now), "days": mapping_effects.LOOKS_BACK_DAYS}
         except RefusedError as error:
             context |= {"errors": error.errors, "status": 422}
         except (MappingError, RateError) as error:

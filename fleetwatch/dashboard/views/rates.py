@@ -11,7 +11,7 @@ from fleetwatch.accounts.permissions import admin_required
 from fleetwatch.costs.owned import measured_draw
 from fleetwatch.costs.services import RateError, Subject, set_rate
 from fleetwatch.costs.tco import Component, components, price
-from fleetwatch.dashboard import numbers, owned
+from fleetwatch.dashboard import numbers, owned_form
 from fleetwatch.dashboard.parameters import takes
 from fleetwatch.dashboard.period import Period, read_period
 from fleetwatch.dashboard.prices import read_since
@@ -21,7 +21,7 @@ from fleetwatch.inventory.models import GPUModel
 @require_http_methods(["GET", "POST"])
 @admin_required
 @never_cache
-@takes("gpu_model", *(field.name for field in owned.FIELDS), "since", "node_class")
+@takes("gpu_model", *(field.name for field in owned_form.FIELDS), "since", "node_class")
 def rates_calculator(request: HttpRequest) -> HttpResponse:
     """What an owned GPU-hour costs, part by part: a GET tries it, a POST books it as the model's rate."""
     period = read_period(request)
@@ -29,7 +29,7 @@ def rates_calculator(request: HttpRequest) -> HttpResponse:
     models = list(GPUModel.objects.filter(gpus__isnull=False).distinct().order_by("name"))
     model = next((each for each in models if each.name == sent.get("gpu_model")), models[0] if models else None)
     draw = measured_draw(model.name, period.now) if model is not None else None
-    given, errors = owned.read(sent, draw) if "server_usd" in sent else (None, {})
+    given, errors = owned_form.read(sent, draw) if "server_usd" in sent else (None, {})
     parts = components(given) if given is not None else []
     if request.method == "POST" and parts and model is not None and not errors:
         errors = _book(request, model, parts, period)
@@ -42,7 +42,7 @@ def rates_calculator(request: HttpRequest) -> HttpResponse:
         "models": models,
         "model": model,
         "draw": draw,
-        "fields": [(field, sent.get(field.name, field.start), errors.get(field.name, "")) for field in owned.FIELDS],
+        "fields": [(field, sent.get(field.name, field.start), errors.get(field.name, "")) for field in owned_form.FIELDS],
         "parts": parts,
         "price": price(parts),
         "sent": sent,

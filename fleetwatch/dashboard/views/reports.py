@@ -17,7 +17,7 @@ from fleetwatch.accounts.permissions import admin_required, can_administer
 from fleetwatch.accounts.selectors import zone
 from fleetwatch.costs.spreading import EVEN, PROPORTIONAL
 from fleetwatch.dashboard.parameters import takes, takes_only
-from fleetwatch.reports import drawn, files, monthly, selectors
+from fleetwatch.reports import download, drawn, monthly, selectors
 from fleetwatch.reports.models import Report
 
 MAX_SAVINGS = 15
@@ -26,9 +26,9 @@ XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 CSV = "text/csv; charset=utf-8"
 # name in the address -> how its content is made, and what it is
 FILES: dict[str, tuple[Callable[[Report], str | bytes], str, str]] = {
-    "csv": (files.csv, CSV, "csv"),
-    "xlsx": (files.xlsx, XLSX, "xlsx"),
-    "focus": (files.focus, CSV, "focus-1.2.csv"),
+    "csv": (download.csv, CSV, "csv"),
+    "xlsx": (download.xlsx, XLSX, "xlsx"),
+    "focus": (download.focus, CSV, "focus-1.2.csv"),
 }
 
 SPREAD = {PROPORTIONAL: "over the teams by their dollars", EVEN: "evenly over the teams"}
@@ -87,7 +87,7 @@ def report_file(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     found = _found(pk)
     make, content_type, ending = FILES[name]
     response = HttpResponse(make(found), content_type=content_type)
-    response["Content-Disposition"] = f'attachment; filename="{files.name(found)}.{ending}"'
+    response["Content-Disposition"] = f'attachment; filename="{download.name(found)}.{ending}"'
     return response
 
 

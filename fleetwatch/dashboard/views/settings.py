@@ -33,7 +33,7 @@ from fleetwatch.ledger.selectors import closed_months
 from fleetwatch.notify import selectors as notify
 from fleetwatch.notify.models import Channel
 from fleetwatch.notify.transports.base import Transport
-from fleetwatch.reports import choices
+from fleetwatch.reports import statement_choices
 
 MAX_RATES = 200  # shown; the API gives them all
 MAX_ENROLLMENTS = 20  # the newest; each node's own stands at its token
@@ -124,7 +124,7 @@ def _page(
         "deliveries": notify.deliveries(10),
         "rules": Rule.objects.prefetch_related("channels").order_by("name"),
         "closed_months": closed_months(),
-        "free_capacity": choices.free_capacity(),
+        "free_capacity": statement_choices.free_capacity(),
         "free_ways": FREE_WAYS.items(),
         "agent_tokens": agent_tokens,
         "elastic_rules": silence.elastic_rules(),

@@ -18,12 +18,12 @@ from fleetwatch.costs.spreading import EVEN, OWN_LINE, PROPORTIONAL, with_free
 from fleetwatch.costs.totals import nothing
 from fleetwatch.dashboard import selectors, words
 from fleetwatch.dashboard.adjusted import adjusted
+from fleetwatch.dashboard.breakdown_totals import together
 from fleetwatch.dashboard.choices import chosen
 from fleetwatch.dashboard.parameters import PERIOD, SUBJECTS, filtered, takes, takes_only
 from fleetwatch.dashboard.period import read_period
-from fleetwatch.dashboard.sums import together
 from fleetwatch.diagnosis.caused import rest as remainder
-from fleetwatch.diagnosis.places import progress
+from fleetwatch.diagnosis.machine_findings import progress
 from fleetwatch.diagnosis.selectors import waste_by_cause
 from fleetwatch.lib.intervals import Interval
 from fleetwatch.reports.selectors import waste_rows

@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-# One row of the RECORD of columns.py. A GPU's day is 86,400,000 ms: four bytes hold it.
+# One row of the RECORD of cause_columns.py. A GPU's day is 86,400,000 ms: four bytes hold it.
 SPAN = """
 CREATE FUNCTION diagnosis_span(
     gpu_id bigint, job_id bigint, cause int, confidence smallint, held_ms numeric, idle_certain_ms numeric, idle_probable_ms numeric,
@@ -37,7 +37,7 @@ class Migration(migrations.Migration):
             "diagnosedday",
             "spans",
             models.BinaryField(
-                default=b"", db_default=b"", help_text="of each GPU, job and cause, as columns.py reads them"
+                default=b"", db_default=b"", help_text="of each GPU, job and cause, as cause_columns.py reads them"
             ),
         ),
         migrations.AlterField(

@@ -1,4 +1,4 @@
--- One row: causes of a node in one cut of the ledger, packed as columns.py reads them: of each GPU, job and cause; beside them the names of
+-- One row: causes of a node in one cut of the ledger, packed as cause_columns.py reads them: of each GPU, job and cause; beside them the names of
 --      the causes that the numbers in them stand for, from 1 on, with commas.
 -- In:  cuts (where each begins: array); is_current (only hours whose ledger did not change since they were diagnosed); what is looked at,
 --      NULL = all: node_ids, job_id, cause.

@@ -1,4 +1,4 @@
--- One row: findings of jobs of one status and owner with time in the period, packed as columns.py reads them: id, job and number of the cause.
+-- One row: findings of jobs of one status and owner with time in the period, packed as cause_columns.py reads them: id, job and number of the cause.
 -- In:  start_ms, end_ms; now (a snooze that is over is open); causes (names: the first is number 0; findings of others are left out);
 --      job_id or NULL = of any job.
 -- Again: safe, it only reads.

@@ -1,6 +1,6 @@
--- One row: a UTC day of a node that was summed: its causes packed as columns.py reads them, of each GPU, job and cause.
+-- One row: a UTC day of a node that was summed: its causes packed as cause_columns.py reads them, of each GPU, job and cause.
 -- In:  ids of diagnosis_diagnosedday, locked by the caller: whoever changes causes of these days meanwhile waits, and unsums them.
--- Again: safe, a day's sums are written whole; a day whose causes change later says so itself (store.py).
+-- Again: safe, a day's sums are written whole; a day whose causes change later says so itself (cause_rows.py).
 WITH due AS (
     SELECT id, node_id, day FROM diagnosis_diagnosedday WHERE id = ANY(%(ids)s::bigint[])
 ),

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from fleetwatch.costs import cuts, pricing
+from fleetwatch.costs import pricing, rate_changes
 from fleetwatch.costs.totals import WHY
 from fleetwatch.reports import months
 from fleetwatch.reports.exports.tables import Cell
@@ -133,7 +133,7 @@ def _charge(content: Shape, category: str, frequency: str, what: str, tags: Shap
 
 def _month(name: str, zone: str) -> tuple[str, str]:
     organisation_zone = ZoneInfo(zone)
-    month = cuts.month(months.start(name, organisation_zone), organisation_zone)
+    month = rate_changes.month(months.start(name, organisation_zone), organisation_zone)
     return f"{month.start:{MOMENT}}", f"{month.end:{MOMENT}}"
 
 

@@ -12,7 +12,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="monthrun",
             name="free_capacity",
-            field=models.CharField(default="own", help_text="how it is told (choices.py), as chosen when this was planned", max_length=16),
+            field=models.CharField(default="own", help_text="how it is told (statement_choices.py), as chosen when this was planned", max_length=16),
         ),
         migrations.AddField(
             model_name="reportpart",

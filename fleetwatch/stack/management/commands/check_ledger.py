@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from fleetwatch.costs import day_sums
 from fleetwatch.costs.drift import drifts
-from fleetwatch.diagnosis import check as diagnosis
+from fleetwatch.diagnosis import cause_checks as diagnosis
 from fleetwatch.ledger import check
 from fleetwatch.lib.commands import HubCommand
 from fleetwatch.lib.intervals import Interval

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
-from fleetwatch.costs import trial
+from fleetwatch.costs import policy_trial
 from fleetwatch.costs.pricing import CENT, usd
 from fleetwatch.ledger.changed_policy import changed
 from fleetwatch.ledger.policy import Policy
@@ -27,7 +27,7 @@ class Command(HubCommand):
         )
         parser.add_argument("--from", dest="start", metavar="TIME", help="ISO 8601, UTC unless it says otherwise; default: 7 days ago")
         parser.add_argument("--to", dest="end", metavar="TIME", help="ISO 8601; default: now")
-        parser.add_argument("--group-by", default="state", choices=trial.GROUPS)
+        parser.add_argument("--group-by", default="state", choices=policy_trial.GROUPS)
 
     def handle(self, *args: Any, changes: list[str], start: str | None, end: str | None, group_by: str, **options: Any) -> None:
         now = timezone.now()
@@ -36,7 +36,7 @@ class Command(HubCommand):
             tried = _policy(in_force, changes)
             asked = Interval(_moment(start, now - timedelta(days=7)), _moment(end, now))
             interval = bounds(asked, now=now)
-            lines = trial.compare(in_force, tried, interval, group_by=group_by)
+            lines = policy_trial.compare(in_force, tried, interval, group_by=group_by)
         except (ValueError, OSError) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(

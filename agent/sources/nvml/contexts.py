@@ -1,0 +1,98 @@
+"""Who has a context on a GPU: three lists of the driver, the dearest of its ordinary calls (milliseconds each)."""
+
+from typing import Any, Dict, FrozenSet, List, Optional, Sequence
+
+from agent.readings import ProcessReading
+from agent.sources.nvml.capabilities import Capabilities
+from agent.sources.nvml.library import NO_INSTANCE
+
+COMPUTE = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")
+RARE = (
+    ("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2"),
+    ("nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2"),
+)
+RARE_MS = 60_000  # graphics and MPS contexts are asked for so often, and each time while there are some
+SAME_MS = 2000  # a GPU's instances are asked for one after the other: one answer serves them all
+MAX_PROCESSES = 4096
+
+Found = Optional[Sequence[Any]]
+
+
+class ProcessLists:
+    """The processes of one GPU as the driver lists them."""
+
+    def __init__(self, capabilities: Capabilities, handle: Any) -> None:
+        self._capabilities, self.handle = capabilities, handle
+        self._rare: Dict[str, Sequence[Any]] = {}
+        self._asked_ms: Optional[int] = None
+        self._pids: FrozenSet[int] = frozenset()
+        self._found: Found = None
+        self._found_ms: Optional[int] = None
+
+    def all(self, now_ms: int) -> Found:
+        """Every process, of all kinds; None when compute processes can't be read. Raises as Capabilities.ask."""
+        if self._found_ms is None or not 0 <= now_ms - self._found_ms < SAME_MS:
+            self._found, self._found_ms = self._ask(now_ms), now_ms
+        return self._found
+
+    def forget(self) -> None:
+        """What was found is asked for anew."""
+        self._found_ms = self._asked_ms = None
+
+    def _ask(self, now_ms: int) -> Found:
+        compute = self._by(COMPUTE, "process_count")
+        if compute is None:
+            return None
+        pids = frozenset(process.pid for process in compute)
+        # an MPS client shows as a new compute process too, the server's
+        if pids != self._pids or any(self._rare.values()) or self._asked_ms is None or not 0 <= now_ms - self._asked_ms < RARE_MS:
+            self._rare = {calls[0]: self._by(calls, calls[0]) or () for calls in RARE}
+            self._pids, self._asked_ms = pids, now_ms
+        return [*compute, *(process for found in self._rare.values() for process in found)][:MAX_PROCESSES]
+
+    def _by(self, calls: Sequence[str], column: str) -> Found:
+        """The list by the newest version of the call that this driver has; None when it can't be read."""
+        for place, name in enumerate(calls):
+            key = "%s@%d" % (column, place)
+            if self._capabilities.is_open(key):
+                found: Found = self._capabilities.ask(key, name, self.handle, empty=())
+                if found is not None:
+                    return found
+        return None
+
+
+def readings(found: Sequence[Any]) -> List[ProcessReading]:
+    """One per pid: a process may hold a compute and a graphics context, and its memory is named with each."""
+    by_pid: Dict[int, Optional[int]] = {}
+    for process in found:
+        by_pid[process.pid] = process.usedGpuMemory if by_pid.get(process.pid) is None else by_pid[process.pid]
+    return [ProcessReading(pid, memory) for pid, memory in by_pid.items()]
+
+
+def is_of_no_instance(process: Any) -> bool:
+    """True for a process of the whole card."""
+    return bool(process.gpuInstanceId == NO_INSTANCE)
+
+
+class ProcessUtilisation:
+    """How busy a GPU's processes kept its SMs, where its utilisation itself can't be read."""
+
+    def __init__(self) -> None:
+        self._seen_us = 0
+
+    def mean(self, capabilities: Capabilities, handle: Any) -> Optional[float]:
+        """0 to 1 over the samples since the last call; None where there were none.
+
+        A sample is a process' share of time, not of SMs; those of one instant are summed. Idle processes have none, so
+        that silence may be idleness or a driver that does not sample: it is not 0.
+        """
+        found = capabilities.ask("process_sm_ratio", "nvmlDeviceGetProcessUtilization", handle, self._seen_us, empty=())
+        is_first = self._seen_us == 0
+        at: Dict[int, int] = {}  # time stamp -> percent
+        for sample in found or ():
+            if sample.timeStamp > self._seen_us and sample.smUtil <= 100:
+                at[sample.timeStamp] = at.get(sample.timeStamp, 0) + sample.smUtil
+        self._seen_us = max(at, default=self._seen_us)
+        if is_first or not at:
+            return None
+        return sum(min(100, percent) for percent in at.values()) / len(at) / 100

@@ -1,0 +1,416 @@
+"""Recorded logs as readings: CSV of `nvidia-smi --query-gpu … -l`, and the agent's own recordings. Files of any size.
+
+A file is read twice: once for its facts (`scan`: GPUs, intervals, from when to when), once for its readings.
+"""
+
+import calendar
+import codecs
+import hashlib
+import json
+import logging
+import re
+import uuid as uuids
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone, tzinfo
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+from agent.errors import BadArgumentError
+from agent.readings import Event, GPUInfo, ProcessReading, Reading, SourceError
+from agent.sources import smi_text
+
+try:
+    import zoneinfo
+except ImportError:  # Python 3.8: UTC and fixed offsets only
+    zoneinfo = None  # type: ignore[assignment]
+
+SAME_ROUND_MS = 500  # rows of one round may be a little out of order
+FACT_ROWS = 100  # of a GPU, in which each of its facts is looked for
+DEFAULT_INTERVAL_MS = 1000.0  # of a GPU that was read only once
+log = logging.getLogger("agent.sources")
+
+_STAMP = re.compile(r"(\d{4})[/-](\d{2})[/-](\d{2})[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6})\d*)?)?")
+_OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})")
+_NAMES = uuids.UUID("0f3f2f7e-9a55-4c1c-8f0b-5f3b6f0a7a11")
+
+Key = Union[str, int]  # a GPU as the file names it: by uuid, or by place
+
+
+class LogError(SourceError):
+    """The file can't be replayed; the text says which and why."""
+
+
+class WrongOptionError(LogError, BadArgumentError):
+    """--tz or --start is at fault, not the file."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to read a file: what it does not say itself."""
+
+    node: str
+    gpus: int = 1
+    model: Optional[str] = None
+    zone: str = "UTC"
+    start_ms: Optional[int] = None
+
+
+class Row(NamedTuple):
+    """One line of a log: a reading of one GPU, or the process counts at a window's end."""
+
+    key: Key
+    reading: Reading
+    gpu: Optional[GPUInfo]
+    process_counts: Mapping[str, Optional[int]]
+
+
+@dataclass(frozen=True)
+class Log:
+    """The facts of one file; times are shifted by `shift_ms` already."""
+
+    path: Path
+    options: Options
+    digest: str
+    gpus: Mapping[Key, GPUInfo]
+    interval_ms: Mapping[str, float]  # by uuid: the median
+    first_ms: int
+    last_ms: int
+    shift_ms: int
+    round_step_ms: float
+
+    def readings(self) -> Iterator[Tuple[str, Reading, Mapping[str, Optional[int]]]]:
+        """(uuid, reading, process counts) in the file's order; a row that goes back in its GPU's time is left out, and said."""
+        newest: Dict[Key, int] = {}
+        backward = 0
+        for row in _rows(self.path, self.options, self.round_step_ms):
+            if row.process_counts:
+                counts = {self.gpus[key].uuid: count for key, count in row.process_counts.items() if key in self.gpus}
+                yield "", replace(row.reading, at_ms=row.reading.at_ms + self.shift_ms), counts
+            elif row.key in self.gpus and row.reading.at_ms > newest.get(row.key, -1):
+                newest[row.key] = row.reading.at_ms
+                reading = row.reading if not self.shift_ms else replace(row.reading, at_ms=row.reading.at_ms + self.shift_ms)
+                yield self.gpus[row.key].uuid, reading, {}
+            elif row.key in self.gpus and row.reading.at_ms < newest[row.key]:
+                backward += 1
+        if backward:
+            log.warning("rows that go back in time left out file=%s rows=%d", self.path, backward)
+
+
+def scan(path: Path, options: Options) -> Log:
+    """The facts of the file. Raises LogError."""
+    try:
+        digest = _digest(path)
+        step_ms = _round_step_ms(path, options)
+        return _facts(path, options, digest, step_ms)
+    except OSError as error:
+        raise LogError("%s can't be read: %s" % (path, error.strerror or error)) from error
+
+
+def zone(name: str) -> tzinfo:
+    """The zone by name or offset. Raises WrongOptionError."""
+    match = _OFFSET.fullmatch(name)
+    if match is not None:
+        sign = -1 if match.group(1) == "-" else 1
+        return timezone(sign * timedelta(hours=int(match.group(2)), minutes=int(match.group(3))))
+    if name.upper() in ("UTC", "Z", "GMT"):
+        return timezone.utc
+    try:
+        if zoneinfo is not None:
+            return zoneinfo.ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise WrongOptionError("--tz is %r, expected UTC, +05:30 or a zone such as Europe/Berlin" % name) from error
+    raise WrongOptionError("--tz is %r: before Python 3.9 only UTC and offsets such as +05:30 are known" % name)
+
+
+def moment_ms(text: str, name: str = "UTC") -> int:
+    """Milliseconds of an ISO time; without an offset of its own it is in the named zone. Raises WrongOptionError."""
+    try:
+        at = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text))
+    except ValueError as error:
+        raise WrongOptionError("--start is %r, expected a time such as 2026-11-20T14:00:00Z" % text) from error
+    return round((at if at.tzinfo is not None else at.replace(tzinfo=zone(name))).timestamp() * 1000)
+
+
+class Stamps:
+    """Times of one file in its zone, as milliseconds; the hour that autumn repeats is told apart by going back."""
+
+    def __init__(self, where: tzinfo) -> None:
+        self._zone = where
+        self._minutes: Dict[Tuple[str, int], int] = {}
+        self._newest = 0
+        self._fold = 0
+
+    def parse(self, text: str) -> Optional[int]:
+        """Milliseconds; None when the text is no time."""
+        match = _STAMP.fullmatch(text)
+        if match is None:
+            return None
+        rest = int(match.group(6) or 0) * 1000 + int((match.group(7) or "0").ljust(6, "0")) // 1000
+        at_ms = self._minute_ms(match, 0) + rest
+        if at_ms < self._newest - SAME_ROUND_MS:
+            later_ms = self._minute_ms(match, 1) + rest
+            at_ms = later_ms if later_ms >= self._newest - SAME_ROUND_MS else at_ms
+        self._newest = max(self._newest, at_ms)
+        return at_ms
+
+    def _minute_ms(self, match: "re.Match[str]", fold: int) -> int:
+        text = match.string[:16]
+        if (text, fold) not in self._minutes:
+            if len(self._minutes) > 1000:
+                self._minutes.clear()
+            year, month, day, hour, minute = (int(match.group(place)) for place in range(1, 6))
+            offset = datetime(year, month, day, hour, minute, fold=fold, tzinfo=self._zone).utcoffset() or timedelta()
+            self._minutes[text, fold] = (calendar.timegm((year, month, day, hour, minute, 0)) - int(offset.total_seconds())) * 1000
+        return self._minutes[text, fold]
+
+
+def _digest(path: Path) -> str:
+    found = hashlib.sha256()
+    with open(path, "rb") as handle:
+        for block in iter(lambda: handle.read(1 << 20), b""):
+            found.update(block)
+    return found.hexdigest()
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """The file's lines; PowerShell writes UTF-16."""
+    with open(path, "rb") as handle:
+        is_wide = handle.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    with open(path, encoding="utf-16" if is_wide else "utf-8-sig", errors="replace") as text:
+        for line in text:
+            if line.strip():
+                yield line
+
+
+def _rows(path: Path, options: Options, round_step_ms: float, *, facts_only: bool = False) -> Iterator[Row]:
+    """The file's rows: with their GPUs and bare times, or with their readings and no GPUs (each is work a big log feels)."""
+    lines = _lines(path)
+    first = next(lines, "")
+    if first.lstrip().startswith("{"):
+        return _recorded_rows(path, first, lines)
+    places = _Places(path, options.gpus, round_step_ms)
+    return _csv_rows(path, _chain(first, lines), zone(options.zone), places, facts_only=facts_only)
+
+
+def _csv_rows(path: Path, lines: Iterator[str], where: tzinfo, places: "_Places", *, facts_only: bool) -> Iterator[Row]:
+    columns: Optional[smi_text.Table] = None
+    stamps = Stamps(where)
+    seen: "Counter[Key]" = Counter()
+    for line in lines:
+        if columns is None:
+            columns = _header(path, line) if smi_text.is_header(line) else None
+            continue
+        row = columns.row(line)
+        at_ms = stamps.parse(row["timestamp"]) if row is not None else None
+        if row is None or at_ms is None:
+            continue
+        index = smi_text.csv_index(row)
+        key: Key = smi_text.csv_uuid(row) or (index if index is not None else places.next(at_ms))
+        seen[key] += 1
+        if not facts_only:
+            yield Row(key, smi_text.csv_reading(columns, row, at_ms=at_ms), None, {})
+        elif seen[key] <= FACT_ROWS:
+            yield Row(key, Reading(at_ms), smi_text.csv_gpu(columns, row, uuid=str(key), index=_place(key, index)), {})
+        else:
+            yield Row(key, Reading(at_ms), None, {})
+    if columns is None:
+        raise LogError("%s is neither a CSV of nvidia-smi --query-gpu with its header nor a recording of this agent" % path)
+
+
+def _place(key: Key, index: Optional[int]) -> Optional[int]:
+    return key if isinstance(key, int) else index
+
+
+def _header(path: Path, line: str) -> smi_text.Table:
+    columns = smi_text.table(line)
+    if "timestamp" not in columns.names:
+        raise LogError("%s has no timestamp column: record it with --query-gpu=timestamp,…" % path)
+    return columns
+
+
+class _Places:
+    """Rows that name no GPU: they cycle through the GPUs, a new round where the time steps."""
+
+    def __init__(self, path: Path, count: int, step_ms: float) -> None:
+        self._path, self._count, self._step_ms = path, count, step_ms
+        self._place, self._newest = -1, 0
+
+    def next(self, at_ms: int) -> int:
+        if self._place < 0 or self._count == 1 or at_ms - self._newest > self._step_ms / 2:
+            self._place = 0
+        else:
+            self._place += 1
+        self._newest = at_ms
+        if self._place >= self._count:
+            raise LogError("%s has more than %d rows at one time and names no GPU: say how many with --gpus" % (self._path, self._count))
+        return self._place
+
+
+def _round_step_ms(path: Path, options: Options) -> float:
+    """How far the time steps from round to round; rows of one round lie much closer."""
+    if options.gpus == 1:
+        return 0.0
+    counts: "Counter[int]" = Counter()
+    newest: Optional[int] = None
+    for row in _rows(path, replace(options, gpus=1), 0.0, facts_only=True):
+        if not isinstance(row.key, int) or row.process_counts:
+            return 0.0
+        if newest is not None:
+            counts[row.reading.at_ms - newest] += 1
+        newest = row.reading.at_ms
+    return _quantile(counts, 1 - 0.5 / options.gpus) or 0.0
+
+
+def _recorded_rows(path: Path, first: str, lines: Iterator[str]) -> Iterator[Row]:
+    gpus: Dict[str, GPUInfo] = {}
+    try:
+        if json.loads(first).get("fleetwatch_recording") != 1:
+            raise LogError("%s is a recording of a newer agent" % path)
+        for line in lines:
+            item = _json(line)
+            if "gpus" in item:
+                gpus.update((gpu["uuid"], GPUInfo(**gpu)) for gpu in item["gpus"])
+            elif "process_counts" in item:
+                yield Row("", Reading(at_ms=item["end_ms"]), None, item["process_counts"])
+            elif "reading" in item:
+                reading = dict(item["reading"])
+                samples = [(stamp, value) for stamp, value in reading.pop("util_samples", ())]
+                yield Row(item["uuid"], Reading(util_samples=samples, **reading), gpus.get(item["uuid"]), {})
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise LogError("%s is damaged: %s" % (path, error)) from error
+
+
+def _json(line: str) -> Dict[str, Any]:
+    """The line's object; {} for the last line of an agent that was killed while it wrote."""
+    try:
+        item = json.loads(line)
+    except ValueError:
+        return {}
+    return item if isinstance(item, dict) else {}
+
+
+def _facts(path: Path, options: Options, digest: str, step_ms: float) -> Log:
+    gpus: Dict[Key, GPUInfo] = {}
+    gaps: Dict[Key, "Counter[int]"] = {}
+    newest: Dict[Key, int] = {}
+    for row in _rows(path, options, step_ms, facts_only=True):
+        if row.process_counts or (row.gpu is None and row.key not in gpus):
+            continue
+        if row.key in newest:
+            gaps[row.key][row.reading.at_ms - newest[row.key]] += 1
+        else:
+            gaps[row.key] = Counter()
+        if row.gpu is not None:
+            gpus[row.key] = _filled(gpus.get(row.key), row.gpu)
+        newest[row.key] = max(newest.get(row.key, 0), row.reading.at_ms)
+    if not gpus:
+        raise LogError("%s holds no reading" % path)
+    _refuse_crowded(path, gaps)
+    first_ms = min(row.reading.at_ms for row in _head(path, options, step_ms, len(gpus)))
+    shift_ms = 0 if options.start_ms is None else options.start_ms - first_ms
+    named = {key: _named(gpu, key, options, digest) for key, gpu in gpus.items()}
+    medians = {named[key].uuid: _quantile(found, 0.5) for key, found in gaps.items()}
+    usual = min((median for median in medians.values() if median), default=DEFAULT_INTERVAL_MS)
+    intervals = {uuid: median or usual for uuid, median in medians.items()}
+    last_ms = max(newest[key] + round(intervals[named[key].uuid]) for key in gpus)
+    return Log(path, options, digest, named, intervals, first_ms + shift_ms, last_ms + shift_ms, shift_ms, step_ms)
+
+
+def _head(path: Path, options: Options, step_ms: float, count: int) -> List[Row]:
+    """The first rows, enough to have seen the first round."""
+    head = []
+    for row in _rows(path, options, step_ms, facts_only=True):
+        if not row.process_counts:
+            head.append(row)
+        if len(head) >= 2 * count:
+            break
+    return head
+
+
+def _refuse_crowded(path: Path, gaps: Mapping[Key, "Counter[int]"]) -> None:
+    for found in gaps.values():
+        if found[0] * 2 > sum(found.values()):
+            raise LogError("%s has several rows at one time and names no GPU: say how many with --gpus" % path)
+
+
+def _filled(known: Optional[GPUInfo], seen: GPUInfo) -> GPUInfo:
+    """The first that was read of each fact: a lost GPU's `[N/A]` forgets nothing."""
+    if known is None:
+        return seen
+    unread = {name: why for name, why in known.unread.items() if name in seen.unread}
+    missing = [
+        name for name in ("model", "memory_total_bytes", "power_limit_w", "sm_clock_max_hz", "persistence") if getattr(known, name) is None
+    ]
+    return replace(known, unread=unread, **{name: getattr(seen, name) for name in missing})
+
+
+def _named(gpu: GPUInfo, key: Key, options: Options, digest: str) -> GPUInfo:
+    """The GPU under the uuid that node, file and its name in the file always give: a log sent for two nodes is two GPUs."""
+    uuid = "GPU-%s" % uuids.uuid5(_NAMES, "%s/%s/%s" % (options.node, digest, key))
+    return replace(gpu, uuid=uuid, model=options.model or gpu.model)
+
+
+def _quantile(counts: Mapping[int, int], share: float) -> Optional[float]:
+    """The value that share of the positive ones do not exceed; None when there is none."""
+    values = sorted(value for value in counts if value > 0)
+    total = sum(counts[value] for value in values)
+    passed = 0
+    for value in values:
+        passed += counts[value]
+        if passed >= share * total:
+            return float(value)
+    return None
+
+
+def _chain(first: str, rest: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from rest
+
+
+class ReplaySource:
+    """A log played at the speed it was recorded, beginning now: a Source for `run --source replay:FILE`."""
+
+    name = "replay"
+
+    def __init__(self, path: Path, *, node: str, start_ms: int) -> None:
+        try:
+            self._log = scan(path, Options(node=node, start_ms=start_ms))
+        except LogError as error:
+            raise SourceError(str(error)) from error
+        self._rows = self._log.readings()
+        self._waiting: Dict[str, List[Reading]] = {}
+        self._next = next(self._rows, None)
+        self._counts: Mapping[str, Optional[int]] = {}
+
+    def driver(self) -> Optional[str]:
+        """Not the recorded machine's concern any more."""
+        return None
+
+    def gpus(self) -> List[GPUInfo]:
+        """The file's GPUs."""
+        return list(self._log.gpus.values())
+
+    def read(self, uuid: str, now_ms: int) -> Optional[Reading]:
+        """The next reading that is due; None after the last."""
+        while self._next is not None and self._next[1].at_ms <= now_ms:
+            key, reading, counts = self._next
+            if counts:
+                self._counts = counts
+            else:
+                self._waiting.setdefault(key, []).append(reading)
+            self._next = next(self._rows, None)
+        waiting = self._waiting.get(uuid)
+        return waiting.pop(0) if waiting else None
+
+    def processes(self, uuid: str) -> Optional[Sequence[ProcessReading]]:
+        """As many as were recorded, without their ids; None where none were."""
+        count = self._counts.get(uuid)
+        return None if count is None else [ProcessReading(0)] * count
+
+    def events(self, now_ms: int) -> List[Event]:
+        """None were recorded."""
+        return []
+
+    def close(self) -> None:
+        """Nothing is held."""

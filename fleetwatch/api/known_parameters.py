@@ -1,0 +1,43 @@
+"""A parameter that an operation does not take is refused: a filter with a typing error would be answered for everything."""
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+from django.http import HttpRequest
+from ninja.operation import Operation
+
+from fleetwatch.api.request_period import RequestError
+
+Run = Callable[..., Any]
+LONGEST_NAME = 100  # of what is told back
+
+
+def refuse_unknown(run: Run) -> Run:
+    """A decorator of NinjaAPI for each operation's `run`: its view is asked only with parameters that it takes."""
+    operation: Operation = getattr(run, "__self__")  # noqa: B009 - run is a bound method
+    operation.view_func = _knowing(names(operation), operation.view_func)
+    return run
+
+
+def names(operation: Operation) -> list[str]:
+    """The query parameters that the operation takes, in their order."""
+    queries = [model for model in operation.models if model.__ninja_param_source__ == "query"]
+    return [name for model in queries for name in getattr(model, "__ninja_flatten_map__")]  # noqa: B009 - set by Ninja
+
+
+def _knowing(allowed: Iterable[str], view: Run) -> Run:
+    known = frozenset(allowed)
+    sentence = f"parameters are {', '.join(sorted(known))}" if known else "there are none here"
+
+    @wraps(view)
+    def asked(request: HttpRequest, **values: Any) -> Any:
+        unknown = next((name for name in request.GET if name not in known), None)
+        if unknown is not None:
+            raise RequestError(f"there is no parameter {unknown[:LONGEST_NAME]!r}: {sentence}", field=unknown[:LONGEST_NAME])
+        repeated = next((name for name in request.GET if len(request.GET.getlist(name)) > 1), None)
+        if repeated is not None:
+            raise RequestError(f"{repeated!r} is there more than once", field=repeated)
+        return view(request, **values)
+
+    return asked

@@ -1,0 +1,76 @@
+"""The NinjaAPI of /api/v1: who may read, and how an error is told."""
+
+from http import HTTPStatus
+
+from django.http import HttpRequest, HttpResponse
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+from ninja.security import django_auth
+
+from fleetwatch.api.auth import Token
+from fleetwatch.api.budget_routes import router as budgets
+from fleetwatch.api.commitment_routes import router as commitments
+from fleetwatch.api.description import DescribedAPI
+from fleetwatch.api.explain_routes import router as explanations
+from fleetwatch.api.figure_routes import router as explained_figures
+from fleetwatch.api.finding_routes import router as findings
+from fleetwatch.api.invoice_routes import router as invoices
+from fleetwatch.api.known_parameters import refuse_unknown
+from fleetwatch.api.report_routes import router as reports
+from fleetwatch.api.request_period import RequestError
+from fleetwatch.api.routes import router
+from fleetwatch.api.trial_routes import router as trials
+from fleetwatch.lib.timeframes import TimeframeError
+
+DESCRIPTION = """What a GPU fleet did, what it cost and what of it was wasted. `from` and `to` take ISO 8601 (UTC where no zone
+is named), `now-7d` or milliseconds since the epoch; without them it is the last 24 hours, of findings 7 days, of one job its life.
+Figures are of exactly that time, as far as it is over: `covered_from` and `covered_to` say so. Units are in the names. Money is a JSON
+number in dollars, rounded to the micro-dollar; rows of one breakdown sum to their total. `null` means "not known", never zero. `coverage`
+is observed ÷ capacity. A parameter that an operation does not name is refused. Each error is `{"error", "field"}`, one of another
+method (405) too."""
+
+api = DescribedAPI(title="FleetWatch", version="1", description=DESCRIPTION, docs_url=None, openapi_url=None, auth=[Token(), django_auth])
+api.add_decorator(refuse_unknown, mode="view")
+api.add_router("", router)
+api.add_router("", explanations)
+api.add_router("", explained_figures)
+api.add_router("", findings)
+api.add_router("", trials)
+api.add_router("", reports)
+api.add_router("", commitments)
+api.add_router("", invoices)
+api.add_router("", budgets)
+
+
+def _answer(request: HttpRequest, message: str, field: str | None, status: int) -> HttpResponse:
+    return api.create_response(request, {"error": message, "field": field}, status=status)
+
+
+@api.exception_handler(RequestError)
+def _refused(request: HttpRequest, error: RequestError) -> HttpResponse:
+    return _answer(request, str(error), error.field, error.status)
+
+
+@api.exception_handler(TimeframeError)
+def _bad_period(request: HttpRequest, error: TimeframeError) -> HttpResponse:
+    return _answer(request, str(error), error.field, 422)
+
+
+@api.exception_handler(ValidationError)
+def _bad_parameter(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    first = error.errors[0]
+    return _answer(request, str(first["msg"]), str(first["loc"][-1]), 422)
+
+
+@api.exception_handler(AuthenticationError)
+def _stranger(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+    answer = _answer(request, "an API token or a session is needed", "Authorization", 401)
+    answer["WWW-Authenticate"] = "Bearer"
+    return answer
+
+
+@api.exception_handler(HttpError)
+def _refused_by_ninja(request: HttpRequest, error: HttpError) -> HttpResponse:
+    """A body that is no JSON, and a change without a token or the session's form token."""
+    if error.status_code == HTTPStatus.FORBIDDEN:
+        return _answer(request, "an API token that may write is needed, or a session with its X-CSRFToken", "Authorization", 403)
+    return _answer(request, str(error), None, error.status_code)

@@ -1,0 +1,69 @@
+"""Months, days and hours of the organisation's zone, for what repeats by weekday and hour. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fleetwatch.costs import rate_changes
+from fleetwatch.lib.intervals import Interval
+
+HOURS = 24  # of the clock on the wall: on two days a year one is missing or comes twice
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A part of a day that lies in one UTC hour, and the hour on the wall in which it begins."""
+
+    interval: Interval
+    hour: int
+
+    @property
+    def length_h(self) -> float:
+        return (self.interval.end - self.interval.start) / HOUR
+
+
+@lru_cache(maxsize=2048)
+def cuts_of(day: Interval, zone: ZoneInfo) -> tuple[Cut, ...]:
+    """The day's cuts of the ledger in order: 23 to 26, because midnight may lie within a UTC hour."""
+    parts = [Interval(max(start, day.start), min(start + HOUR, day.end)) for start in rate_changes.steps(day, "hour", zone)]
+    return tuple(Cut(part, part.start.astimezone(zone).hour) for part in parts)
+
+
+def lengths(days: Sequence[Interval], zone: ZoneInfo) -> NDArray[np.float64]:
+    """Hours that each hour on the wall lasts, days × 24: 1, but 0 or 2 where clocks are set."""
+    found = np.zeros((len(days), HOURS))
+    for row, day in enumerate(days):
+        for cut in cuts_of(day, zone):
+            found[row, cut.hour] += cut.length_h
+    return found
+
+
+def wall_hour(day: Interval, hour: int, zone: ZoneInfo) -> Interval | None:
+    """When it was that hour on the wall; None where clocks were set over it."""
+    parts = [cut.interval for cut in cuts_of(day, zone) if cut.hour == hour]
+    return Interval(parts[0].start, parts[-1].end) if parts else None
+
+
+def month(first: date, zone: ZoneInfo) -> Interval:
+    """The month that begins on this day."""
+    return Interval(_midnight(first, zone), _midnight(following(first), zone))
+
+
+def month_of(moment: datetime, zone: ZoneInfo) -> date:
+    """The first day of the moment's month."""
+    return moment.astimezone(zone).date().replace(day=1)
+
+
+def following(first: date) -> date:
+    """The first day of the month after."""
+    return (first + timedelta(days=31)).replace(day=1)
+
+
+def _midnight(day: date, zone: ZoneInfo) -> datetime:
+    return datetime.combine(day, time.min, tzinfo=zone).astimezone(UTC)

@@ -1,0 +1,94 @@
+"""Findings of machines and of the queue: their rows in the inbox, and the page of one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from fleetwatch.accounts.permissions import can_administer
+from fleetwatch.dashboard.period import Period
+from fleetwatch.diagnosis import advice, deciding, evidence, machine_findings, selectors
+from fleetwatch.diagnosis.caused import Saving, total
+from fleetwatch.diagnosis.causes import BY_CODE, Cause
+from fleetwatch.diagnosis.finding_subjects import OF_CAPACITY, THROTTLED
+from fleetwatch.diagnosis.listed import Line
+from fleetwatch.diagnosis.models import Finding
+from fleetwatch.diagnosis.rules import CONFIDENCES
+from fleetwatch.diagnosis.verdicts import GPU_FAULT
+from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.telemetry.models import HealthEvent
+
+EVENTS = 20
+MAX_PROCESSES = 100
+MAX_CHOICES = 200
+# What the dollars of own lines of the ledger stand for.
+WORTH = {
+    "gpu_fault": "capacity that could not work",
+    "no_telemetry": "GPU time that nobody saw",
+    "queue_or_scheduler": "free time that waiting jobs could have used",
+    "persistence_off": "GPU time with it off",
+}
+# Of those that are a part of what was wasted.
+HOW = {"throttled": "slower than they could be", "orphaned": "held by what is of no job"}
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRow:
+    """A line with its words; `worth` "" = it is a part of what was wasted, like a job's finding."""
+
+    line: Line
+    cause: Cause
+    confidence: str
+    worth: str
+    how: str
+    is_range: bool  # what could have been used is a range; else all that is affected is shown
+
+    @property
+    def finding(self) -> Finding:
+        return self.line.finding
+
+
+def row(line: Line) -> PlaceRow:
+    cause = BY_CODE[line.finding.cause]
+    is_range = line.finding.cause not in OF_CAPACITY or bool(line.finding.cluster)
+    return PlaceRow(line, cause, CONFIDENCES[line.caused.confidence], WORTH.get(cause.code, ""), HOW.get(cause.code, ""), is_range)
+
+
+def capacity(lines: Sequence[Line]) -> Saving:
+    """What open findings of own lines of the ledger could bring back: never added to what was wasted."""
+    return total(line.caused for line in lines if line.finding.cause in OF_CAPACITY and line.status in ("open", "snoozed", "accepted"))
+
+
+def context(request: HttpRequest, found: Finding, period: Period) -> dict[str, Any]:
+    """What the page of a node's or a cluster's finding shows."""
+    line = machine_findings.line_of(found, period.interval, now=period.now)
+    hurt = machine_findings.hurt(found, period.interval)
+    node = found.node
+    others = machine_findings.findings(period.interval, now=period.now, node=node.name) if node else []
+    return {
+        "finding": found,
+        "finding_id": str(found.pk),
+        "row": row(line),
+        "line": line,
+        "advice": advice.advise(found.cause, machine_findings.facts(found, period.interval)),
+        "evidence": evidence.evidence(hurt[0].job, found.cause) if found.cause == THROTTLED and hurt else None,
+        "affected": machine_findings.affected(found, period.interval),
+        "hurt": hurt,
+        "processes": machine_findings.processes(found, period.interval)[:MAX_PROCESSES],
+        "pools": machine_findings.pools(found, period.interval) if found.cluster else [],
+        "events": _events(found) if found.cause == GPU_FAULT else [],
+        "others": [row(other) for other in others if other.finding.pk != found.pk],
+        "precision": selectors.precision().get(found.cause),
+        "history": selectors.history(found),
+        "people": deciding.candidates(found)[:MAX_CHOICES],
+        "is_admin": can_administer(request.user),
+        "sent": request.POST,
+    }
+
+
+def _events(found: Finding) -> QuerySet[HealthEvent]:
+    """What the driver said of the node's GPUs, from an hour before it was first seen."""
+    told = HealthEvent.objects.filter(node=found.node, at_ms__gte=found.first_ms - HOUR_MS, at_ms__lt=found.last_ms)
+    return told.select_related("gpu").order_by("-at_ms")[:EVENTS]

@@ -1,0 +1,343 @@
+"""Writes of jobs: what every batch says of them is kept by node, what is believed of it is the job (records.py)."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from django.db import connection
+
+from agent.wire import Batch, Item
+from fleetwatch.accounts.selectors import unknown_teams
+from fleetwatch.accounts.services import ensure_teams
+from fleetwatch.inventory import intake
+from fleetwatch.inventory.intake import Brought
+from fleetwatch.jobs.batch_report import JobKey, Report, StoredJob, known_until, speaks_for_cluster, spoken_ms
+from fleetwatch.jobs.known import HeldTime, Known, jobs_of_records, known_of
+from fleetwatch.jobs.models import ChangedJob, JobChange, JobRecord
+from fleetwatch.jobs.records import Facts, Record, Voice
+from fleetwatch.lib.batched import run
+from fleetwatch.lib.intervals import to_ms
+from fleetwatch.lib.sql import read_statement
+
+SQL = Path(__file__).parent / "sql"
+RECORD_JOBS = read_statement(SQL / "record_jobs.sql").encode()
+TAKE_FACTS = read_statement(SQL / "take_facts.sql").encode()
+DROP_OLD_CHANGES = read_statement(SQL / "drop_old_changes.sql")
+
+MAX_SLUG = 100
+# Lines of jobs that name nobody or have no team (costs/totals.py): who is called so would take another line's place.
+NO_NAMES = frozenset({"(none)", "(unmapped)"})
+# As far as clocks may be ahead: what is said to begin or end later than this after receipt is not believed.
+FUTURE_MS = 5 * 60_000
+MAX_CHANGES = 50  # kept of one job
+MAX_USERS = 8  # that a node may name of one key: a scheduler gives a number to few
+# What a node says of a job before it is heard to hold it waits this long: batches may come in any order.
+UNHEARD_MS = 7 * 86_400_000
+# Of what a record newly says, which facts are noted; the end goes with them, alone it is the noise of clocks.
+NOTED = ("user", "account", "kind", "name", "state", "restarts", "labels")
+PROCESS = "process"  # the source of allocations that no books know
+RECORD_FIELDS = ("as_of_ms", "boot_start_ms", "sequence")
+FACTS = tuple(Facts.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What one batch says of one job."""
+
+    key: str
+    node_id: int
+    voice: Voice
+    order: tuple[int, int, int]
+    facts: Facts
+    held_until_ms: int | None  # None = it does not hold the job
+
+    @property
+    def name(self) -> JobKey:
+        return self.node_id, self.key
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a given record changed, and the job as it was before."""
+
+    given: Given
+    record_id: int | None  # None = its node names too many users of the key
+    job: StoredJob | None
+    is_new: bool
+    is_changed: bool
+    has_new_labels: bool
+    is_heard: bool
+    differs: bool
+
+    @property
+    def is_news(self) -> bool:
+        """Whether something else may be believed of the job now, or it has to be made."""
+        if self.record_id is None:
+            return False
+        if self.job is None:
+            return self.is_heard or self.given.held_until_ms is not None
+        return self.is_heard and (self.is_changed or self.differs)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJobs:
+    """The jobs of all batches, by who names them how; and (GPU id, time) that is another job's from now on than before.
+
+    A job that a node may not speak for is not there.
+    """
+
+    jobs: dict[JobKey, StoredJob] = field(default_factory=dict)
+    moved: HeldTime = frozenset()
+
+
+def store_jobs(reports: Sequence[Report], *, received_at: datetime) -> StoredJobs:
+    """Raises TooMuchNewError."""
+    given = sorted((each for report in reports for each in _given(report, received_at)), key=lambda each: (each.key, each.node_id))
+    if not given:
+        return StoredJobs()
+    recorded = _recorded(given, received_at)
+    intake.count(_brought(recorded), received_at)
+    stored = {each.given.name: each.job for each in recorded if each.job is not None}
+    keys = {each.given.key for each in recorded if each.is_news}
+    if not keys:
+        return StoredJobs(stored)
+    believed = _believe([each for each in recorded if each.given.key in keys], received_at)
+    return StoredJobs(stored | believed.jobs, believed.moved)
+
+
+def _given(report: Report, received_at: datetime) -> Iterator[Given]:
+    """What the batch says of each job."""
+    batch = report.batch
+    if not batch.jobs:
+        return
+    said_ms = spoken_ms(batch)
+    holds = _holds(report)
+    booked = _booked(batch)
+    latest_ms = to_ms(received_at) + FUTURE_MS
+    for place, job in enumerate(batch.jobs):
+        is_import = said_ms is None
+        offset_ms = 0 if is_import else report.offset_ms  # accounting has its controller's clock
+        # agents' clocks are corrected: who spoke from ahead would stand as the newest until then
+        newest_ms = latest_ms if is_import else to_ms(received_at)
+        facts = _facts(job, is_import=is_import, offset_ms=offset_ms, latest_ms=latest_ms)
+        as_of_ms = known_until(facts) if said_ms is None else said_ms + offset_ms
+        yield Given(
+            key=job["key"],
+            node_id=report.node_id,
+            voice=_voice(report, job, is_import=is_import, is_booked=place in booked),
+            order=(min(as_of_ms, newest_ms), batch.boot_start_ms, batch.sequence),
+            facts=facts,
+            held_until_ms=holds.get(place),
+        )
+
+
+def _holds(report: Report) -> dict[int, int]:
+    """Position of each job that the node holds by this batch -> until when, by the hub's clock."""
+    batch = report.batch
+    first_ms, last_ms = batch.start_ms, batch.end_ms
+    if first_ms is None or last_ms is None:
+        return {}
+    holds: dict[int, int] = {}
+    for item in batch.allocations:
+        start_ms = first_ms if item.get("start_ms") is None else item["start_ms"]
+        end_ms = last_ms if item.get("end_ms") is None else min(item["end_ms"], last_ms)
+        # a hold that ended as it began was one: its end must stand before a batch that names it on
+        if start_ms <= end_ms:
+            holds[item["job"]] = max(holds.get(item["job"], 0), end_ms + report.offset_ms)
+    return holds
+
+
+def _booked(batch: Batch) -> set[int]:
+    """Positions of the jobs whose facts are somebody's books, not what processes claim."""
+    answered = {source["kind"] for source in batch.sources if source["ok"]}
+    allocated = {item["job"] for item in batch.allocations if item.get("source") != PROCESS}
+    return allocated | {place for place, job in enumerate(batch.jobs) if job.get("scheduler") in answered}
+
+
+def _voice(report: Report, job: Item, *, is_import: bool, is_booked: bool) -> Voice:
+    if speaks_for_cluster(report, job):
+        return Voice.CLUSTER_IMPORT if is_import else Voice.CLUSTER
+    if is_import:
+        return Voice.IMPORT
+    return Voice.BOOKS if is_booked else Voice.CLAIM
+
+
+def _facts(job: Item, *, is_import: bool, offset_ms: int, latest_ms: int) -> Facts:
+    get = job.get
+    return Facts(
+        scheduler=get("scheduler") or "",
+        cluster=get("cluster") or "",
+        external_id=get("id") or "",
+        name=get("name") or "",
+        user=_name(job, "user"),
+        account=_name(job, "account"),
+        kind="" if is_import else job["kind"],  # accounting knows how a job ended, not what it is
+        state=get("state") or "",
+        submit_ms=_past(get("submit_ms"), offset_ms, latest_ms),
+        start_ms=_past(get("start_ms"), offset_ms, latest_ms),
+        end_ms=_past(get("end_ms"), offset_ms, latest_ms),
+        restarts=get("restarts") or 0,  # a requeue counter: none is 0
+        labels=job["labels"],
+    )
+
+
+def _name(job: Item, field: str) -> str:
+    """The user or account that the job names; "" without one."""
+    text: str = job.get(field) or ""
+    return "" if text.strip() in NO_NAMES else text
+
+
+def _past(time_ms: int | None, offset_ms: int, latest_ms: int) -> int | None:
+    """The time by the hub's clock; None for one that is to come: nobody knows it."""
+    if time_ms is None or time_ms + offset_ms > latest_ms:
+        return None
+    return time_ms + offset_ms
+
+
+def _recorded(given: Sequence[Given], received_at: datetime) -> list[Recorded]:
+    rows = [_record_row(place, each, received_at) for place, each in enumerate(given)]
+    written = run(RECORD_JOBS, {"records": msgspec.json.encode(rows).decode(), "users": MAX_USERS})
+    return [
+        Recorded(given[place], record_id, None if job_id is None else StoredJob(job_id, kind, team_id), *changes)
+        for place, record_id, job_id, kind, team_id, *changes in written
+    ]
+
+
+def _record_row(place: int, each: Given, received_at: datetime) -> dict[str, Any]:
+    row = {"place": place, "key": each.key, "node_id": each.node_id, "voice": int(each.voice), "user": each.facts.user}
+    row |= dict(zip(RECORD_FIELDS, each.order, strict=True))
+    held_at = None if each.held_until_ms is None else received_at
+    return row | {"facts": each.facts, "held_at": held_at, "held_until_ms": each.held_until_ms}
+
+
+def _brought(recorded: Iterable[Recorded]) -> dict[int, Brought]:
+    """Node id -> how much of what it said is new."""
+    brought: dict[int, Brought] = {}
+    for each in recorded:
+        labels = len(each.given.facts.labels) if each.has_new_labels else 0
+        if each.is_new or labels:
+            more = Brought(jobs=int(each.is_new), labels=labels, is_import=each.given.voice.is_import)
+            brought[each.given.node_id] = brought.get(each.given.node_id, Brought()) + more
+    return brought
+
+
+@dataclass(frozen=True, slots=True)
+class Believed:
+    """A job as it was believed and as it is believed now."""
+
+    pk: int
+    records: tuple[Record, ...]
+    was: Facts
+    now: Facts
+    former_team_id: int | None
+    team_id: int | None
+    is_new: bool
+
+    @property
+    def is_renamed(self) -> bool:
+        """Whether a mapping rule may give it to somebody else."""
+        was, now = self.was, self.now
+        return (was.name, was.user, was.account, was.labels) != (now.name, now.user, now.account, now.labels)
+
+    @property
+    def is_changed(self) -> bool:
+        return self.is_new or self.was != self.now or self.former_team_id != self.team_id
+
+    @property
+    def stored(self) -> StoredJob:
+        is_same_kind = self.is_new or self.was.kind == self.now.kind
+        former_kind = None if is_same_kind else self.was.kind
+        return StoredJob(self.pk, self.now.kind, self.team_id, former_kind, self.records)
+
+
+def _believe(recorded: Sequence[Recorded], received_at: datetime) -> StoredJobs:
+    """The jobs of keys of which something was newly said, as they are believed now, with the teams that their accounts name."""
+    keys = sorted({each.given.key for each in recorded})
+    known, moved = known_of(keys, unknown={each.given.key for each in recorded if each.job is None})
+    job_ids = jobs_of_records(known)
+    speakers = {job_ids[each.record_id]: each.given for each in recorded if each.is_news and each.record_id in job_ids}
+    teams = _teams(known, speakers, received_at)
+    jobs = {each.row.pk: _believed(each, teams) for each in known}
+    changed = [job for job in jobs.values() if job.is_changed]
+    if changed:
+        run(TAKE_FACTS, {"jobs": msgspec.json.encode([_job_row(job) for job in changed]).decode()})
+    ChangedJob.objects.bulk_create(_mark(job) for job in changed if job.is_new or job.is_renamed)
+    spoken = [(each, jobs[job_ids[each.record_id]]) for each in recorded if each.record_id in job_ids]
+    _note([(each.given, job) for each, job in spoken if each.is_news and each.is_changed], received_at)
+    return StoredJobs({each.given.name: job.stored for each, job in spoken}, moved)
+
+
+def _believed(known: Known, teams: Mapping[str, int]) -> Believed:
+    row = known.row
+    was = Facts(**{name: getattr(row, name) for name in FACTS})
+    if known.job is None:
+        nothing = Facts(was.scheduler, was.cluster, was.external_id, kind=was.kind)
+        return Believed(row.pk, (), was, nothing, row.team_id, None, known.is_new)
+    now = known.job.facts
+    return Believed(row.pk, known.job.records, was, now, row.team_id, teams.get(_slug(now)), known.is_new)
+
+
+def _teams(known: Sequence[Known], speakers: Mapping[int, Given], received_at: datetime) -> dict[str, int]:
+    """Slug -> id of the teams that the jobs' accounts name, made where they are new and counted as brought by who spoke."""
+    slugs = {each.row.pk: slug for each in known if each.job is not None and (slug := _slug(each.job.facts))}
+    unknown = unknown_teams(set(slugs.values()))
+    bringers = {slugs[job_id]: given for job_id, given in speakers.items() if slugs.get(job_id) in unknown}
+    brought: dict[int, Brought] = {}
+    for given in bringers.values():
+        brought[given.node_id] = brought.get(given.node_id, Brought()) + Brought(teams=1, is_import=given.voice.is_import)
+    intake.count(brought, received_at)
+    return ensure_teams(set(slugs.values()))
+
+
+def _slug(facts: Facts) -> str:
+    """The slug of the team that the account names; "" without an account."""
+    return facts.account.strip()[:MAX_SLUG]
+
+
+def _job_row(job: Believed) -> dict[str, Any]:
+    return {"id": job.pk, "team_id": job.team_id, **asdict(job.now)}
+
+
+def _mark(job: Believed) -> ChangedJob:
+    was_named = bool(job.was.user or job.was.account)
+    return ChangedJob(job_id=job.pk, is_new=job.is_new, former_team_id=job.former_team_id, was_named=was_named)
+
+
+def _note(news: Sequence[tuple[Given, Believed]], received_at: datetime) -> None:
+    """Keeps who newly said what of the jobs, and what of it was not taken."""
+    noted = [_change(given, facts, job, received_at) for given, job in news if (facts := _news(given.facts, job.was))]
+    JobChange.objects.bulk_create(noted)
+    made = {job.pk for _, job in news if job.is_new}
+    if known := sorted({change.job_id for change in noted} - made):
+        with connection.cursor() as cursor:
+            cursor.execute(DROP_OLD_CHANGES, {"jobs": known, "kept": MAX_CHANGES})
+
+
+def _news(given: Facts, was: Facts) -> dict[str, Any]:
+    """What is said otherwise than it was believed; nothing where only the end is: that is the noise of clocks."""
+    said = asdict(given)
+    believed_until_then = asdict(was)
+    facts = {name: said[name] for name in NOTED if said[name] and said[name] != believed_until_then[name]}
+    return facts | {"end_ms": given.end_ms} if facts and given.end_ms is not None else facts
+
+
+def _change(given: Given, facts: Mapping[str, Any], job: Believed, received_at: datetime) -> JobChange:
+    now = asdict(job.now)
+    refused = [name for name, value in facts.items() if not _is_taken(value, now[name])]
+    return JobChange(job_id=job.pk, node_id=given.node_id, at=received_at, voice=int(given.voice), facts=dict(facts), refused=refused)
+
+
+def _is_taken(value: Any, now: Any) -> bool:
+    """Whether it is what is believed; of labels, whether all of them are."""
+    if isinstance(value, dict):
+        return all(name in now and now[name] == item for name, item in value.items())
+    return bool(value == now)
+
+
+def drop_unheard(now: datetime) -> dict[str, int]:
+    """How many records were dropped because their nodes did not come to hold the jobs; safe twice."""
+    unheard = JobRecord.objects.filter(held_at=None, voice__lt=Voice.IMPORT, as_of_ms__lt=to_ms(now) - UNHEARD_MS)
+    return {"dropped_records": unheard.delete()[0]}

@@ -1,0 +1,187 @@
+"""From rows to what the pure core judges: capacity, outages, columns, holders of one node."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.inventory.models import GPU, Node
+from fleetwatch.inventory.selectors import departures, stays_of_node
+from fleetwatch.inventory.stays import Reported
+from fleetwatch.inventory.stays import capacity as capacity_spans
+from fleetwatch.jobs.selectors import holdings, source_status
+from fleetwatch.ledger import cuts, outages, states
+from fleetwatch.ledger.observations import COLUMNS, FOREVER_MS, Capacity, Judgement, Outage, Question
+from fleetwatch.ledger.policy import LONGEST_WINDOW_MS, Policy
+from fleetwatch.ledger.selectors import idle_steps
+from fleetwatch.lib.intervals import HOUR_MS
+from fleetwatch.telemetry import frames
+from fleetwatch.telemetry.selectors import boots, events
+
+_NONE = np.zeros(0, dtype=np.int64)
+_NO_WINDOWS = frames.Frame(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, columns={})
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What is known of a node's GPUs beyond their windows; a GPU that came back has several spans of capacity.
+
+    `silent_ms`: from when on the node gave no sign of life.
+    """
+
+    node_id: int
+    capacities: list[Capacity]
+    outages: dict[int, list[Outage]]
+    silent_ms: int = FOREVER_MS
+
+
+def capacities(node: Node) -> list[Capacity]:
+    """The node's GPUs that were ever observed there, with each span of their capacity: to where the node's ends for now,
+    to their retirement, or to the last window before they were elsewhere.
+
+    A MIG instance is a part of its parent from its first window to its last.
+    """
+    live_ms = node.live_ms
+    if live_ms is None:
+        return []
+    stays_by_gpu = stays_of_node(node)
+    gone = departures(node, stays_by_gpu.values())
+    gpus = node.gpus.select_related("model", "parent").order_by("pk")
+    steps = idle_steps(stays_by_gpu)
+    return [
+        replace(capacity, idle_steps=steps.get(gpu.pk, ()))
+        for gpu in gpus
+        if gpu.pk in stays_by_gpu
+        for capacity in _capacities(gpu, stays_by_gpu[gpu.pk], gone, live_ms=live_ms)
+    ]
+
+
+def _capacities(gpu: GPU, reported: Reported, gone: Sequence[int], *, live_ms: int) -> Iterator[Capacity]:
+    end_ms = live_ms if gpu.retired_ms is None else gpu.retired_ms
+    newest_ms = gpu.newest_ms
+    if gpu.parent is not None and newest_ms is not None:
+        end_ms = min(end_ms, newest_ms)
+    limits = _limits(gpu)
+    for start_ms, until_ms in capacity_spans(reported.own, reported.others, end_ms, gone):
+        is_live = gpu.retired_ms is None and until_ms == end_ms
+        yield replace(limits, start_ms=start_ms, end_ms=until_ms, is_live=is_live)
+
+
+def _limits(gpu: GPU) -> Capacity:
+    """What it is judged by, without a time."""
+    if gpu.parent is not None:
+        # power is the parent's alone: no limits, so that an instance is never judged by it
+        return Capacity(gpu.pk, 0, 0, parent_id=gpu.parent_id, weight=weight(gpu, gpu.parent))
+    model = gpu.model
+    limit_w = gpu.power_limit_w if gpu.power_limit_w is not None else model.limit_w if model else None
+    return Capacity(gpu.pk, 0, 0, idle_w=model.idle_w if model else None, limit_w=limit_w)
+
+
+def weight(gpu: GPU, parent: GPU) -> float:
+    """The instance's share of its parent: by SMs, else by the slices its profile names, 0 to 1."""
+    if gpu.sm_count is not None and parent.sm_count:
+        return min(gpu.sm_count / parent.sm_count, 1.0)
+    slices = re.match(r"(\d+)g\.", gpu.mig_profile)
+    return min(int(slices[1]) / 7, 1.0) if slices else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the last posting found of an outage; `unchanged_ms`: before this no window changed since."""
+
+    end_ms: int
+    is_revived: bool
+    unchanged_ms: int
+
+
+def node_facts(node: Node, policy: Policy, known: Mapping[tuple[int, int, str], Known] | None = None) -> NodeFacts:
+    """Capacities, and outages with their end by activity read from the windows.
+
+    `known` (by GPU, start and reason) spares reading again what has not changed since the last posting.
+    """
+    gpus = capacities(node)
+    silent_ms = FOREVER_MS if node.last_ms is None else node.last_ms
+    told = events(node.pk, node.last_ms + 1) if node.last_ms is not None else []
+    if not told:
+        return NodeFacts(node.pk, gpus, {}, silent_ms)
+    reboots = boots(node.pk)
+    found: dict[int, list[Outage]] = {}
+    # of a GPU that came back the last span of its capacity: an outage ends where that does
+    for gpu in {gpu.gpu_id: gpu for gpu in gpus}.values():
+        found[gpu.gpu_id] = [
+            _effective(node.pk, one, gpu, policy, known=(known or {}).get((gpu.gpu_id, one.start_ms, one.reason)))
+            for one in outages.by_events(gpu.gpu_id, told, reboots)
+        ]
+    return NodeFacts(node.pk, gpus, found, silent_ms)
+
+
+def _effective(node_id: int, outage: Outage, gpu: Capacity, policy: Policy, *, known: Known | None) -> Outage:
+    """The outage, ended by activity where it was; `is_revived` then."""
+    start, end = outage.start_ms, min(outage.end_ms, gpu.end_ms)
+    if outage.is_drain or start >= end:
+        return outage
+    if known is not None:
+        if known.is_revived and known.end_ms <= known.unchanged_ms:
+            return Outage(start, known.end_ms, outage.reason, is_revived=True)
+        start = max(start, known.unchanged_ms)
+    step = 6 * HOUR_MS
+    overlap = round(1000 * policy.revival_s) + 4 * LONGEST_WINDOW_MS  # a stretch may cross the edge of a step
+    for since in range(start, end, step):
+        found = frames.read(node_id, since, min(since + step + overlap, end), outages.ACTIVITY_COLUMNS)
+        rest = Outage(since, outage.end_ms, outage.reason)
+        revived = outages.ended_by_activity(rest, gpu=gpu, found=found, policy=policy)
+        if revived.is_revived:
+            return Outage(outage.start_ms, revived.end_ms, outage.reason, is_revived=True)
+    return outage
+
+
+def judge(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy) -> Judgement:
+    """What the policy says of the node's clock hours [start_ms, end_ms), judged with all the context they need."""
+    return states.judge(question(facts, start_ms, end_ms, policy))
+
+
+def judge_unseen(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy) -> Judgement:
+    """The same as if nobody had observed anything: who held what, and what could not work."""
+    return states.judge(question(facts, start_ms, end_ms, policy, columns=()))
+
+
+def question(facts: NodeFacts, start_ms: int, end_ms: int, policy: Policy, *, columns: Sequence[str] = COLUMNS) -> Question:
+    """What is judged for the node's clock hours [start_ms, end_ms); without columns no windows are read."""
+    low = (start_ms - policy.reach_ms) // HOUR_MS * HOUR_MS
+    high = -(-(end_ms + policy.reach_ms) // HOUR_MS) * HOUR_MS
+    return Question(
+        windows=frames.read(facts.node_id, low, high, columns) if columns else _NO_WINDOWS,
+        capacities=facts.capacities,
+        # from one ms earlier: a hold that began before the context is seen to
+        holdings=holdings(facts.node_id, low - 1, high),
+        sources=source_status(facts.node_id, low, high),
+        outages=facts.outages,
+        cuts=cuts.edges(low, high, zone()),
+        target=(start_ms, end_ms),
+        policy=policy,
+        silent_ms=facts.silent_ms,
+    )
+
+
+def spans_of_hours(hours: Iterable[int], *, at_most: int) -> list[tuple[int, int]]:
+    """Adjacent clock hours as half-open spans of at most that many hours each."""
+    spans: list[tuple[int, int]] = []
+    for hour in sorted(set(hours)):
+        if spans and spans[-1][1] == hour and hour - spans[-1][0] < at_most * HOUR_MS:
+            spans[-1] = (spans[-1][0], hour + HOUR_MS)
+        else:
+            spans.append((hour, hour + HOUR_MS))
+    return spans
+
+
+def hours_touching(spans: Sequence[tuple[int, int]], *, within: tuple[int, int]) -> set[int]:
+    """The clock hours that the spans touch inside the given bounds."""
+    low, high = within
+    found: set[int] = set()
+    for start, end in spans:
+        start, end = max(start, low), min(end, high)
+        if start < end:
+            found.update(range(start // HOUR_MS * HOUR_MS, end, HOUR_MS))
+    return found

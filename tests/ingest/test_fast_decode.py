@@ -1,0 +1,173 @@
+"""The short way of reading a batch accepts nothing that agent.wire.parse refuses, and reads the same."""
+
+import copy
+import json
+import math
+import random
+
+import pytest
+
+from agent import wire
+from fleetwatch.ingest import fast_decode
+from tests.ingest.factories import T0, gpu, job, payload
+
+VALUES = (
+    None, True, False, 0, 1, -1, 0.5, 1.001, 1.0010001, -0.001, -0.0011, 1.5, 2**31, 2**53 + 1, 2**63, 10**18, 10**18 + 1, 1e18, 1.1e18,
+    -273.15, -274.0, 1e300, "", "x", "\ud83d\ude00", "a\x00b", "x" * 500, [], [1], [None], [1.0, "x"], {}, {"a": 1}, {"a": {"b": 1}},
+)  # fmt: skip
+
+
+def whole():
+    """A batch with something of everything that can be repeated."""
+    return payload(
+        gpus=[gpu("GPU-1", unread={"sm_active": "no"}), gpu("GPU-2")],
+        node_labels={"rack": "7"},
+        agent={"version": "1", "cpu_s": 1.5, "dropped_windows": 0},
+        sources=[{"kind": "slurm", "ok": True, "seen_ms": T0}],
+        jobs=[job()],
+        allocations=[{"gpu": 0, "job": 0, "start_ms": T0, "end_ms": None, "source": "slurm", "share": 1.0}],
+        processes=[{"gpu": 0, "job": 0, "pid": 7, "user": "ann", "name": "python", "memory_bytes": 5}],
+        events=[],
+        host={"start_ms": [T0], "cpu_ratio": [0.5], "memory_used_bytes": [7]},
+    )
+
+
+def encoded(mapping):
+    return json.dumps(mapping, separators=(",", ":")).encode()
+
+
+FACTS = fast_decode.facts(encoded(whole()))
+
+
+def places(value, path=()):
+    """Paths to everything in the value."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from places(item, (*path, key))
+
+
+def mutated(draw):
+    """The batch with one to three things of it changed, removed or added."""
+    mapping = whole()
+    for name in draw.sample(wire.WINDOW_COLUMNS, draw.randrange(4)):
+        mapping["windows"][name] = [draw.choice((0, 1, 0.5, None, 1e-9)) for _ in mapping["windows"]["gpu"]]
+    for _ in range(draw.choice((0, 1, 1, 1, 2, 3))):
+        *way, key = draw.choice([path for path in places(mapping) if path])
+        inner = mapping
+        for part in way:
+            inner = inner[part]
+        choice = draw.random()
+        if choice < 0.6:
+            inner[key] = copy.deepcopy(draw.choice(VALUES))
+        elif choice < 0.8:
+            del inner[key]
+        elif isinstance(inner, dict):
+            inner[draw.choice(("zz", "util_max", "temperature_c", "start_ms", "gpu", "ok"))] = copy.deepcopy(draw.choice(VALUES))
+        else:
+            inner.append(copy.deepcopy(draw.choice(VALUES)))
+    return mapping
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_the_short_way_accepts_is_valid_and_the_same(seed):
+    draw = random.Random(seed)
+    read, memory = 0, fast_decode.Memory()
+    for _ in range(150):
+        body = encoded(mutated(draw))
+        short = fast_decode.read(body, FACTS, memory)
+        if short is None:
+            continue
+        read += 1
+        reference = wire.decode(body)
+        for name in ("node", "boot_id", "boot_start_ms", "sequence", "window_s", "agent", "sources", "jobs", "allocations", "processes"):
+            assert getattr(short, name) == getattr(reference, name)
+        assert (short.start_ms, short.end_ms) == (reference.start_ms, reference.end_ms)
+        for name in ("gpu", "start_ms", "observed_ms", "process_count"):
+            assert short.windows.get(name) == reference.windows.get(name)
+        assert short.host.get("start_ms", []) == reference.host.get("start_ms", [])
+        assert [row["uuid"] for row in short.gpus] == [row["uuid"] for row in reference.gpus]
+    assert read >= 20
+
+
+def columns(**changed):
+    mapping = whole()
+    mapping["windows"] |= changed
+    return encoded(mapping)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_read"),
+    [
+        ("util_mean", 1.001, True),
+        ("util_mean", 1.0011, False),
+        ("util_mean", -0.001, True),
+        ("util_mean", -0.0011, False),
+        ("power_w", 0, True),
+        ("power_w", -1e-9, False),
+        ("power_w", 1e7, True),
+        ("power_w", math.nextafter(1e7, math.inf), False),
+        ("power_w", 10**18, False),
+        ("temperature_c", -273.15, True),
+        ("temperature_c", 1000.1, False),
+        ("power_w", True, False),
+        ("power_w", "1", False),
+        ("power_w", None, True),
+    ],
+)
+def test_a_column_is_read_within_the_limits_of_the_wire(name, value, is_read):
+    body = columns(**{name: [value] * 6})
+
+    assert (fast_decode.read(body, FACTS, fast_decode.Memory()) is not None) == is_read
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"util_mean": [0.5] * 5},
+        {"util_mean": []},
+        {"gpu": [0, 1, 0, 1, 0, 2]},
+        {"gpu": [0, 1, 0, 1, 0, 1.0]},
+        {"observed_ms": [10_001] * 6},
+        {"start_ms": [T0, T0, T0, T0, T0, T0 + 6 * 3_600_000 - 9_999]},
+        {"gpu": [], "start_ms": [], "observed_ms": [], "util_mean": []},
+        {"another": [1] * 6},
+    ],
+)
+def test_columns_that_do_not_fit_together_go_the_long_way(changed):
+    assert fast_decode.read(columns(**changed), FACTS, fast_decode.Memory()) is None
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"[" * 100_000, b'{"node":"\xff"}'])
+def test_what_is_no_batch_goes_the_long_way(body):
+    assert fast_decode.read(body, FACTS, fast_decode.Memory()) is None
+    assert fast_decode.facts(body) is None
+
+
+def test_a_host_that_says_nothing_is_none():
+    assert fast_decode.read(encoded(whole() | {"host": {}}), FACTS, fast_decode.Memory()).host == {}
+    assert fast_decode.read(encoded(whole() | {"host": {"cpu_ratio": None}}), FACTS, fast_decode.Memory()) is None
+
+
+def test_jobs_and_holders_are_read_once_while_the_same_is_said():
+    memory = fast_decode.Memory()
+    first = fast_decode.read(encoded(whole()), FACTS, memory)
+    again = fast_decode.read(encoded(whole() | {"sequence": 2}), FACTS, memory)
+    changed = fast_decode.read(encoded(whole() | {"jobs": [job(state="DONE")]}), FACTS, memory)
+    without = fast_decode.read(encoded(whole() | {"jobs": None, "allocations": [], "processes": None}), FACTS, memory)
+
+    assert again.jobs is first.jobs
+    assert again.allocations is first.allocations
+    assert changed.jobs[0]["state"] == "DONE"
+    assert (without.jobs, without.allocations, without.processes) == ([], [], [])
+
+
+def test_what_does_not_fit_is_refused_however_often_it_is_said():
+    memory, wrong = fast_decode.Memory(), encoded(whole() | {"jobs": []})
+    assert fast_decode.read(encoded(whole()), FACTS, memory) is not None
+
+    assert [fast_decode.read(wrong, FACTS, memory) for _ in range(2)] == [None, None]
+
+
+def test_the_same_facts_of_another_token_are_others():
+    assert FACTS.said(1) != FACTS.said(2)

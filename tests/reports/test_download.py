@@ -1,0 +1,150 @@
+"""Files of stored reports: they sum to the total, open in a spreadsheet, and no name in them is ever a formula."""
+
+import csv
+import io
+import re
+import zipfile
+from decimal import Decimal
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from fleetwatch.jobs.models import Job
+from fleetwatch.reports import download
+from tests.costs.factories import HOUR_MS, a_job
+from tests.reports.factories import HOUR, OCTOBER, a_fleet, computed, counted, newest
+
+pytestmark = pytest.mark.django_db
+SHEET = {"x": "http://schemas.openxmlformats.org/spreadsheetml/2006/main"}
+HOSTILE = ("=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "＝1+1")
+
+
+def read(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def sheets(data):
+    """Texts and numbers of each sheet by name; formulas would be an error here."""
+    with zipfile.ZipFile(io.BytesIO(data)) as book:
+        shared = [
+            "".join(part.text or "" for part in each.iter(f"{{{SHEET['x']}}}t"))
+            for each in ET.fromstring(book.read("xl/sharedStrings.xml")).findall("x:si", SHEET)
+        ]
+        names = [each.get("name") for each in ET.fromstring(book.read("xl/workbook.xml")).findall("x:sheets/x:sheet", SHEET)]
+        found = {}
+        for number, name in enumerate(names, start=1):
+            root = ET.fromstring(book.read(f"xl/worksheets/sheet{number}.xml"))
+            assert root.findall(".//x:f", SHEET) == []
+            found[name] = [
+                [
+                    shared[int(cell.findtext("x:v", "", SHEET))] if cell.get("t") == "s" else Decimal(cell.findtext("x:v", "0", SHEET))
+                    for cell in row.findall("x:c", SHEET)
+                    if cell.find("x:v", SHEET) is not None
+                ]
+                for row in root.findall(".//x:row", SHEET)
+            ]
+        return found
+
+
+def test_a_statements_csv_has_its_lines_with_units_in_the_head():
+    a_fleet()
+    computed()
+
+    train, tune = read(download.csv(newest("nlp")))
+
+    assert (train["month"], train["from_utc"], train["to_utc"]) == ("2026-10", "2026-10-01T00:00:00Z", "2026-11-01T00:00:00Z")
+    assert (train["team"], train["job"], train["user"], train["gpu_model"]) == ("nlp", "slurm/della/1", "ann", "H100")
+    assert (train["gpu_hours"], train["useful_gpu_hours"], train["idle_gpu_hours"]) == ("2.000000", "1.000000", "1.000000")
+    assert (train["usd_per_gpu_hour"], train["cost_usd"], train["waste_certain_usd"], train["wasted_usd"]) == (
+        "4.00",
+        "8.000000",
+        "4.000000",
+        "4.000000",
+    )
+    assert tune["cost_usd"] == "1.000000"
+
+
+def test_the_files_say_how_much_of_the_useful_time_only_utilisation_tells():
+    big, _ = a_fleet()
+    ocr = a_job(key="slurm/della/9", user="ann")
+    counted(big, gpu_ms=HOUR_MS // 4, job=ocr, start=OCTOBER + 5 * HOUR, efficiency_source="none")
+    counted(big, gpu_ms=HOUR_MS // 2, job=ocr, start=OCTOBER + 5 * HOUR)
+    computed()
+
+    lines = {line["job"]: line for line in read(download.csv(newest("nlp")))}
+    fleet = {line["team"]: line for line in read(download.csv(newest()))}
+
+    assert (lines["slurm/della/9"]["useful_gpu_hours"], lines["slurm/della/9"]["busy_unverified_gpu_hours"]) == ("0.750000", "0.250000")
+    assert lines["slurm/della/1"]["busy_unverified_gpu_hours"] == "0.000000"
+    assert (fleet["nlp"]["busy_unverified_gpu_hours"], fleet["vision"]["busy_unverified_gpu_hours"]) == ("0.250000", "0.000000")
+
+
+def test_the_fleets_csv_sums_to_its_cost():
+    a_fleet()
+    computed()
+
+    lines = read(download.csv(newest()))
+
+    assert [(line["line"], line["team"], line["state"]) for line in lines] == [
+        ("team", "nlp", ""),
+        ("team", "vision", ""),
+        ("team", "(none)", ""),
+        ("own line", "", "free"),
+        ("own line", "", "unobserved"),
+    ]
+    assert sum(Decimal(line["cost_usd"]) for line in lines) == 19
+
+
+def test_no_name_becomes_a_formula():
+    big, _ = a_fleet()
+    for hours, name in enumerate(HOSTILE, 4):
+        counted(big, job=a_job(name=name, user=name), start=OCTOBER + hours * HOUR)
+    computed()
+    statement = newest("nlp")
+
+    rows = list(csv.reader(io.StringIO(download.csv(statement))))
+    focus = list(csv.reader(io.StringIO(download.focus(statement))))
+    book = sheets(download.xlsx(statement))
+
+    assert not [cell for row in rows + focus for cell in row if re.match(r"[=+\-@\t\r\n＝＋－＠]", cell)]
+    assert set(HOSTILE) <= {cell for row in book["Lines"] for cell in row}
+
+
+def test_excel_has_a_sheet_per_table_with_numbers_as_numbers():
+    a_fleet()
+    computed()
+
+    statement, fleet = sheets(download.xlsx(newest("nlp"))), sheets(download.xlsx(newest()))
+
+    assert list(statement) == ["Lines", "Users", "Difference"]
+    assert list(fleet) == ["Teams", "GPU models", "Savings", "Difference"]
+    head, train, _ = statement["Lines"]
+    assert (head[6], train[6]) == ("name", "train")
+    assert {Decimal(8), Decimal(4), Decimal(2)} <= {cell for cell in train if isinstance(cell, Decimal)}
+    assert statement["Difference"][1][-4:] == [Decimal(1), Decimal(4), Decimal(-3), Decimal(0)]
+
+
+def test_a_file_is_named_by_month_team_and_version_whatever_the_team_is_called():
+    a_fleet()
+    computed()
+    statement = newest("nlp")
+
+    assert download.name(statement) == "fleetwatch-2026-10-nlp-v1"
+    assert download.name(newest()) == "fleetwatch-2026-10-fleet-v1"
+    statement.subject = '../../x"\r\nSet-Cookie: a'
+    assert download.name(statement) == "fleetwatch-2026-10-x-Set-Cookie-a-v1"
+    statement.subject = "語"
+    assert download.name(statement) == f"fleetwatch-2026-10-team-{statement.pk}-v1"
+
+
+def test_a_stored_version_gives_the_same_file_for_ever():
+    a_fleet()
+    computed()
+    statement = newest("nlp")
+    before = download.csv(statement), download.focus(statement)
+
+    Job.objects.update(name="renamed", user="renamed")
+    computed()
+
+    assert (download.csv(statement), download.focus(statement)) == before
+    assert newest("nlp").version == 2
