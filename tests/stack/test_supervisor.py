@@ -55,10 +55,11 @@ def wait_for(condition: Callable[[], object], *, seconds: float = 10) -> bool:
     return False
 
 
-def lines_until(process: "subprocess.Popen[str]", text: str) -> str:
+def lines_until(process: "subprocess.Popen[str]", *texts: str) -> str:
+    """What it says until each of the texts was in it, in whatever order."""
     assert process.stdout is not None
     seen = ""
-    while text not in seen:
+    while not all(text in seen for text in texts):
         line = process.stdout.readline()
         if not line:
             break
@@ -95,10 +96,10 @@ def test_a_record_that_can_not_be_written_as_on_a_full_disk_stops_nobody(supervi
     (tmp_path / "processes.partial").mkdir()
 
     os.kill(first, signal.SIGKILL)
-    second = child_pid(parent)
+    output = lines_until(parent, "| pid ", "can't be written")
 
-    assert second != first
-    assert "processes.json can't be written" in lines_until(parent, "can't be written")
+    assert f"| pid {first}\n" not in output
+    assert "processes.json can't be written" in output
     assert parent.poll() is None
 
 
