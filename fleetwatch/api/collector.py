@@ -82,9 +82,15 @@ def _fleet(now: datetime) -> Iterable[GaugeMetricFamily]:
 
 def _spending(now: datetime) -> Iterable[GaugeMetricFamily]:
     found = costs.spending_now(now)
-    described = "GPUs that are not retired; judged for the newest minutes, and of these allocated and idle ones."
+    described = "GPUs that are not retired; judged for the newest minutes, and of these unobserved, allocated and idle ones."
     gpus = GaugeMetricFamily("fleetwatch_gpus", described, labels=["which"])
-    counts = {"all": found.gpus, "judged": found.judged_gpus, "allocated": found.allocated_gpus, "idle": found.idle_gpus}
+    counts = {
+        "all": found.gpus,
+        "judged": found.judged_gpus,
+        "unobserved": found.unobserved_gpus,
+        "allocated": found.allocated_gpus,
+        "idle": found.idle_gpus,
+    }
     for which, count in counts.items():
         gpus.add_metric([which], count)
     rate = GaugeMetricFamily("fleetwatch_spending_dollars_per_hour", "What the GPUs cost per hour at this moment.", labels=["which"])

@@ -52,7 +52,7 @@ def fleet_summary(request: HttpRequest, period: Period) -> Answer:
     wanted = asked(request)
     now = costs.spending_now(timezone.now())
     money = {"usd_per_hour": float(usd(now.usd_per_hour)), "idle_usd_per_hour": float(usd(now.idle_usd_per_hour))}
-    names = ("gpus", "judged_gpus", "allocated_gpus", "idle_gpus", "unpriced_gpus", "has_example_rates")
+    names = ("gpus", "judged_gpus", "unobserved_gpus", "allocated_gpus", "idle_gpus", "unpriced_gpus", "has_example_rates")
     counts = {name: getattr(now, name) for name in names}
     return wanted.echo() | figures(costs.totals(wanted.interval)) | {"now": counts | money}
 

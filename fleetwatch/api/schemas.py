@@ -138,6 +138,7 @@ class SpendingNow(Schema):
     usd_per_hour: float
     gpus: int
     judged_gpus: int = Field(description="GPUs posted for the newest minutes: of the others nobody knows yet who holds them")
+    unobserved_gpus: int = Field(description="Judged GPUs that nobody observes now (a silent node): neither allocated nor free")
     allocated_gpus: int
     idle_gpus: int
     idle_usd_per_hour: float

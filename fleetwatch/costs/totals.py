@@ -229,11 +229,13 @@ class SpendingNow:
     """What the fleet costs per hour at this moment, and the part of it that stands idle.
 
     `judged_gpus` have been posted for these minutes: of the others nobody knows yet who holds them.
+    Of `unobserved_gpus` among the judged nobody knows it either: their node is silent. They are neither allocated nor free.
     """
 
     usd_per_hour: Decimal
     gpus: int
     judged_gpus: int
+    unobserved_gpus: int
     allocated_gpus: int
     idle_gpus: int
     idle_usd_per_hour: Decimal
@@ -244,3 +246,8 @@ class SpendingNow:
     def unjudged_gpus(self) -> int:
         """How many GPUs are on the bill, but not in the newest minutes' figures yet."""
         return self.gpus - self.judged_gpus
+
+    @property
+    def known_gpus(self) -> int:
+        """How many GPUs are known to be allocated or not."""
+        return self.judged_gpus - self.unobserved_gpus

@@ -88,6 +88,22 @@ def test_the_summary_says_what_the_fleet_costs_now(api):
     assert now["judged_gpus"] == 1
 
 
+def test_the_summary_counts_what_nobody_observes_apart_and_documents_it(api):
+    now_ms = 1_793_664_000_000  # 2026-11-03T00:00Z
+    span = {"start_ms": now_ms - HOUR_MS, "end_ms": now_ms}
+    states = ("useful", "useful", "free", *["unobserved"] * 5)
+    for state in states:
+        job = a_job() if state == "useful" else None
+        condition = "active" if job else state
+        a_run(a_gpu(last_ms=now_ms), job=job, condition=condition, state_ms={state: HOUR_MS}, **span)
+
+    now = api.get("/api/v1/fleet/summary").json()["now"]
+    described = api.get("/api/v1/openapi.json").json()["components"]["schemas"]["SpendingNow"]["properties"]
+
+    assert [now[name] for name in ("gpus", "judged_gpus", "unobserved_gpus", "allocated_gpus")] == [8, 8, 5, 2]
+    assert "neither allocated nor free" in described["unobserved_gpus"]["description"]
+
+
 def test_waste_by_team_is_sorted_by_dollars_and_sums_to_its_total(api):
     a_small_fleet()
 

@@ -13,7 +13,7 @@ from fleetwatch.operations.models import JobRun
 from fleetwatch.operations.services import beat
 from fleetwatch.telemetry.models import TouchedHour
 from tests.api.conftest import NOW
-from tests.costs.factories import HOUR, a_gpu, a_job, a_rate, an_entry
+from tests.costs.factories import HOUR, a_gpu, a_job, a_rate, a_run, an_entry
 
 pytestmark = pytest.mark.django_db
 
@@ -87,6 +87,18 @@ def test_metrics_tell_gpu_seconds_and_dollars_by_state_team_and_model(api):
     assert found[_key("fleetwatch_day_gpu_seconds", "free", "unallocated", "H100 SXM")] == 1800
     assert found[_key("fleetwatch_day_waste_dollars", "certain", "nlp", "H100 SXM")] == 1.8
     assert found[_key("fleetwatch_gpus", "all")] == 1
+
+
+def test_metrics_count_gpus_that_nobody_observes_apart(api):
+    now_ms = 1_793_664_000_000  # 2026-11-03T00:00Z
+    for condition in ("free", "unobserved", "unobserved"):
+        gpu = a_gpu(last_ms=now_ms)
+        a_run(gpu, condition=condition, state_ms={condition: 60_000}, start_ms=now_ms - 60_000, end_ms=now_ms)
+
+    found = samples(api)
+
+    counts = [found[_key("fleetwatch_gpus", which)] for which in ("all", "judged", "unobserved", "allocated")]
+    assert counts == [3, 3, 2, 0]
 
 
 def test_metrics_cover_24_settled_hours(api):

@@ -394,6 +394,39 @@ def test_a_gpu_without_a_posted_run_of_the_last_minutes_is_not_judged_yet():
     assert (now.gpus, now.judged_gpus, now.unjudged_gpus) == (2, 1, 1)
 
 
+def test_gpus_that_nobody_observes_are_neither_allocated_nor_free():
+    """8 GPUs: 2 are allocated and seen, 1 is free and seen, the 5 of a silent node have runs without a holder."""
+    span = {"start_ms": to_ms(HOUR) - 90_000, "end_ms": to_ms(HOUR) - 30_000}
+    for _ in range(2):
+        a_run(a_gpu(), job=a_job(), state_ms={"useful": 60_000}, **span)
+    a_run(a_gpu(), condition="free", state_ms={"free": 60_000}, **span)
+    for _ in range(5):
+        a_run(a_gpu(node="silent"), condition="unobserved", state_ms={"unobserved": 60_000}, **span)
+
+    now = spending_now(HOUR)
+
+    assert (now.gpus, now.judged_gpus, now.unobserved_gpus) == (8, 8, 5)
+    assert (now.allocated_gpus, now.known_gpus - now.allocated_gpus) == (2, 1)
+
+
+def test_a_gpu_is_observed_as_its_newest_run_says():
+    now_ms = to_ms(HOUR)
+    back, gone = a_gpu(), a_gpu()
+    for gpu, conditions in ((back, ("unobserved", "free")), (gone, ("free", "unobserved"))):
+        for number, condition in enumerate(conditions):
+            start_ms = now_ms - 120_000 + number * 60_000
+            a_run(gpu, condition=condition, state_ms={condition: 60_000}, start_ms=start_ms, end_ms=start_ms + 60_000)
+
+    assert (spending_now(HOUR).unobserved_gpus, spending_now(HOUR).known_gpus) == (1, 1)
+
+
+def test_a_holder_that_is_known_is_allocated_though_nobody_observes_its_gpu():
+    now_ms = to_ms(HOUR)
+    a_run(a_gpu(), job=a_job(), condition="unobserved", state_ms={"unobserved": 60_000}, start_ms=now_ms - 60_000, end_ms=now_ms)
+
+    assert (spending_now(HOUR).allocated_gpus, spending_now(HOUR).unobserved_gpus) == (1, 0)
+
+
 def test_a_gpu_in_slices_is_judged_once():
     now_ms = to_ms(HOUR)
     board = a_gpu()

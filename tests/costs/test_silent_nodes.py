@@ -32,3 +32,4 @@ def test_the_period_and_spending_now_agree_on_nodes_that_are_silent():
     assert hour.coverage == 0.875
     assert hour.cost_usd == spending.usd_per_hour == Decimal(20)
     assert spending.gpus == 8
+    assert (spending.unobserved_gpus, spending.known_gpus, spending.allocated_gpus) == (2, 6, 0)

@@ -101,6 +101,31 @@ def test_before_the_first_posting_nobody_says_that_nothing_is_allocated_or_idle(
     assert "2 GPUs, 0 allocated, 1 not judged yet" in page
 
 
+def test_the_overview_counts_gpus_of_silent_nodes_as_not_observed(admin):
+    """8 GPUs: 2 are allocated and seen, 1 is free and seen, the 5 of a silent node have runs without a holder."""
+    seen, silent = factories.node(), factories.node("silent")
+    span = {"hours_ago": 0.1, "hours": 0.1}
+    lasted = HOUR_MS // 10
+    unseen = [factories.gpu(silent, index=index) for index in range(5)]
+    for gpu in unseen:
+        factories.run(gpu, states={"unobserved": lasted}, **span).save()
+
+    page = text_of(admin.get("/"))
+    assert "<b>No GPU is observed right now.</b>" in page
+    assert "5 GPUs, 5 not observed" in page
+    assert ("0 allocated" in page, "GPU is idle" in page) == (False, False)
+
+    job = factories.job()
+    for index in range(2):
+        factories.run(factories.gpu(seen, index=index), states={"useful": lasted}, held_by=job, **span).save()
+    factories.run(factories.gpu(seen, index=2), states={"free": lasted}, **span).save()
+
+    page = text_of(admin.get("/"))
+    assert "<b>No observed GPU is idle right now.</b>" in page
+    assert "2 of 3 allocated, 5 not observed" in page
+    assert "8 GPUs, 2 allocated, 5 not observed" in page
+
+
 def test_the_longest_idle_is_as_old_as_its_first_part(admin):
     gpu = factories.gpu(factories.node(), hours=4)
     factories.rate("2.00")

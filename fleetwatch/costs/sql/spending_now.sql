@@ -24,12 +24,13 @@ recent_run AS (
     SELECT
         run.gpu_id,
         run.job_id,
+        run.condition,
         run.state_ms,
         run.end_ms - run.start_ms AS length_ms,
         run.end_ms = max(run.end_ms) OVER (PARTITION BY run.gpu_id) AS is_newest
     FROM inventory_node AS node
     CROSS JOIN LATERAL (
-        SELECT gpu_id, job_id, state_ms, start_ms, end_ms
+        SELECT gpu_id, job_id, condition, state_ms, start_ms, end_ms
         FROM ledger_run
         WHERE ledger_run.node_id = node.id
           AND ledger_run.end_ms > %(since_ms)s
@@ -47,9 +48,14 @@ holding AS (
       AND recent_run.job_id IS NOT NULL
 ),
 judged_gpu AS (
-    SELECT DISTINCT COALESCE(gpu.parent_id, gpu.id) AS gpu_id
+    SELECT
+        COALESCE(gpu.parent_id, gpu.id) AS gpu_id,
+        -- a holder that the scheduler names is known, seen or not
+        bool_and(recent_run.condition = 'unobserved' AND recent_run.job_id IS NULL) AS is_unobserved
     FROM recent_run
     JOIN inventory_gpu AS gpu ON gpu.id = recent_run.gpu_id
+    WHERE recent_run.is_newest
+    GROUP BY COALESCE(gpu.parent_id, gpu.id)
 ),
 held_gpu AS (
     SELECT
@@ -63,6 +69,7 @@ SELECT
     COALESCE(sum(capacity.usd_per_gpu_hour), 0) AS usd_per_hour,
     count(*) AS gpus,
     count(judged_gpu.gpu_id) AS judged_gpus,
+    count(*) FILTER (WHERE judged_gpu.is_unobserved) AS unobserved_gpus,
     count(*) FILTER (WHERE held_gpu.gpu_id IS NOT NULL) AS allocated_gpus,
     count(*) FILTER (WHERE held_gpu.is_idle) AS idle_gpus,
     COALESCE(sum(capacity.usd_per_gpu_hour * held_gpu.idle_weight), 0) AS idle_usd_per_hour,
