@@ -77,11 +77,15 @@ def set_by_hand(uuid: str, watts: float, *, by: str, now: datetime) -> None:
     """From now on the GPU is judged by these watts, with all of its open hours. Raises IdlePowerError."""
     if not LEAST_W <= watts <= MOST_W:
         raise IdlePowerError(f"an idle power is {LEAST_W:g} to {MOST_W:g} W")
-    gpus = list(GPU.objects.filter(uuid=uuid, first_ms__isnull=False).select_related("node"))
+    gpus = list(GPU.objects.filter(uuid=uuid, first_ms__isnull=False).select_related("node", "model"))
     if not gpus:
         raise IdlePowerError(f"no GPU {uuid} was ever observed")
     if gpus[0].parent_id is not None:
         raise IdlePowerError("power is measured of whole GPUs: set it for the one that this instance is a part of")
+    _, policy = current_policy()
+    for limit_w in map(_limit_w, gpus):
+        if limit_w and watts > policy.work_limit_ratio * limit_w:
+            raise IdlePowerError(f"an idle power is at most {policy.work_limit_ratio:g} of the board's limit of {limit_w:g} W")
     until_ms = policy_plan.frontier().until_ms
     with transaction.atomic():
         for gpu in gpus:
@@ -137,8 +141,15 @@ def _learned(gpu: GPU, windows: frames.Frame, policy: Policy) -> Learned | None:
 
 
 def _is_too_much(watts: float, gpu: GPU) -> bool:
-    limit_w = gpu.power_limit_w if gpu.power_limit_w is not None else gpu.model.limit_w if gpu.model else None
+    limit_w = _limit_w(gpu)
     return limit_w is not None and watts > MOST_OF_LIMIT * limit_w
+
+
+def _limit_w(gpu: GPU) -> float | None:
+    """What the board may draw, by itself or else by its model; None where neither is known."""
+    if gpu.power_limit_w is not None:
+        return gpu.power_limit_w
+    return gpu.model.limit_w if gpu.model else None
 
 
 def of_windows(windows: frames.Frame, spans: Sequence[Span], policy: Policy, *, condition: str) -> Learned | None:

@@ -209,6 +209,18 @@ def test_a_value_that_no_board_draws_is_refused(value):
     assert not IdlePower.objects.exists()
 
 
+@pytest.mark.parametrize(("value", "is_taken"), [(239.9, True), (240.0, True), (240.1, False), (LIMIT_W, False)])
+def test_what_no_resting_board_draws_of_its_limit_is_refused(value, is_taken):
+    post(a_sender().batch(T0, *watts(20.0)))
+
+    if is_taken:
+        idle_power.set_by_hand("GPU-n1", value, by="ann", now=NOW)
+    else:
+        with pytest.raises(IdlePowerError, match=r"at most 0\.6 of the board's limit of 400 W"):
+            idle_power.set_by_hand("GPU-n1", value, by="ann", now=NOW)
+    assert IdlePower.objects.exists() == is_taken
+
+
 def test_an_unknown_gpu_is_refused():
     with pytest.raises(IdlePowerError):
         idle_power.set_by_hand("GPU-nobody", 20.0, by="ann", now=NOW)
