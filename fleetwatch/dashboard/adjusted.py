@@ -4,6 +4,8 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from fleetwatch.accounts.selectors import zone
+from fleetwatch.costs.edges import split
 from fleetwatch.costs.priced import priced
 from fleetwatch.ledger.models import Adjustment, ClosedMonth
 from fleetwatch.lib.intervals import Interval
@@ -31,13 +33,20 @@ class Adjusted:
 
 
 def adjusted(interval: Interval, cost_usd: Decimal) -> Adjusted | None:
-    """None where nothing was learned since of closed hours in the period, or none of it was closed."""
+    """None where nothing was learned since of closed hours in the period, or none of it was closed.
+
+    Of an hour that lies in the period in part, its adjustments count in that proportion.
+    """
     months = list(ClosedMonth.objects.filter(start__lt=interval.end, end__gt=interval.start).order_by("start"))
     if not months:
         return None
-    rows = Adjustment.objects.filter(start__gte=interval.start, start__lt=interval.end)
     by_cause: dict[str, Decimal] = defaultdict(Decimal)
-    for line in priced(rows):
-        by_cause[line.row.cause] += line.usd or Decimal(0)  # type: ignore[union-attr]
+    whole, edges = split(interval, zone())
+    parts = [(edge.cut, Decimal(edge.part.duration_ms) / edge.cut.duration_ms) for edge in edges]
+    if whole is not None:
+        parts.append((whole, Decimal(1)))
+    for part, share in parts:
+        for line in priced(Adjustment.objects.filter(start__gte=part.start, start__lt=part.end)):
+            by_cause[line.row.cause] += share * (line.usd or Decimal(0))  # type: ignore[union-attr]
     causes = sorted(by_cause.items(), key=lambda each: (-abs(each[1]), each[0]))
     return Adjusted(months, cost_usd, causes) if causes else None

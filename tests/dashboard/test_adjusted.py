@@ -1,6 +1,7 @@
 """A closed month with adjustments shows both figures, and why."""
 
 from datetime import UTC, date, datetime
+from decimal import Decimal
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -46,6 +47,17 @@ def test_of_a_period_without_closed_hours_or_without_adjustments_nothing_is_said
     assert adjusted(Interval(START, AT), cost_usd=None) is None
     Adjustment.objects.all().delete()
     assert adjusted(OCTOBER, cost_usd=None) is None
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "dollars"), [("10:00", "10:30", 1), ("10:30", "11:00", 1), ("10:15", "10:30", 0.5), ("09:30", "11:30", 2)]
+)
+def test_of_a_part_of_an_hour_its_adjustments_count_in_part(closed, start, end, dollars):
+    ends = [datetime.fromisoformat(f"2026-10-05T{clock}Z") for clock in (start, end)]
+
+    found = adjusted(Interval(*ends), cost_usd=Decimal(0))
+
+    assert found.change_usd == Decimal(str(dollars))
 
 
 def test_the_invoices_page_says_what_of_its_ledger_came_after_closing(closed):
