@@ -433,6 +433,29 @@ def test_a_window_that_a_job_ends_in_saw_its_process_not_an_orphan():
     assert totals(judged) == {"useful": 30 * MINUTE + 4_000, "free": 30 * MINUTE - 4_000}
 
 
+@pytest.mark.parametrize(
+    ("left_ms", "orphaned_ms"),
+    [(MINUTE - W, 0), (MINUTE, 0), (MINUTE + W, W), (5 * MINUTE, 4 * MINUTE)],
+)
+def test_what_outlives_its_job_by_a_minute_is_no_orphan(left_ms, orphaned_ms):
+    left_behind = EMPTY | {"process_count": 1, "memory_used_bytes": 1e9}
+    windows = row((BUSY, 30 * MINUTE), (left_behind, left_ms), (EMPTY, 30 * MINUTE - left_ms))
+
+    judged = Node(windows, hours=1, holdings=[Held([(T0, T0 + 30 * MINUTE)])]).judge()
+
+    said = totals(judged)
+    assert (said["useful"], said["free"], said.get("orphaned", 0)) == (30 * MINUTE, 30 * MINUTE - orphaned_ms, orphaned_ms)
+
+
+def test_the_end_of_a_job_explains_nothing_on_another_gpu():
+    other = row((EMPTY | {"process_count": 1}, HOUR), gpu_id=2)
+    gpus = [a_gpu(1, end_ms=T0 + HOUR), a_gpu(2, end_ms=T0 + HOUR)]
+
+    judged = Node([*row((BUSY, HOUR)), *other], hours=1, capacities=gpus, holdings=[Held([(T0, T0 + HOUR)])]).judge()
+
+    assert totals(judged) == {"useful": HOUR, "orphaned": HOUR}
+
+
 def test_a_window_cut_by_an_allocation_edge_gives_both_sides_their_part_of_the_activity():
     edge = T0 + 3_000
     half = QUIET | {"util_mean": 0.5, "util_max": 1.0, "energy_j": 1000.0}
