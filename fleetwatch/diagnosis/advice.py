@@ -42,7 +42,7 @@ class Place:
     name: str = ""  # Kubernetes: namespace/pod
     node: str = ""  # of the GPU that was looked at
     pids: tuple[int, ...] = ()  # of the job, there
-    is_over: bool = False  # the job ended: nothing is left to end
+    is_over: bool = False  # the job ended: nothing is left to end; of orphaned GPUs, they are free or a job's
     is_service: bool = False  # that rests is scaled, not ended
     may_work: bool = False  # one of its GPUs works, or nobody knows that it does not: nothing is ended
 
@@ -78,6 +78,8 @@ class Advice:
 def advise(code: str, facts: Facts) -> Advice:
     """The advice for a cause and a job. Raises KeyError for a code that no cause has."""
     cause = of_kind(code, facts.kind)
+    if code == "orphaned" and facts.place.is_over:
+        return Advice(cause, (FREE_AGAIN, cause.fixes[0]))
     pid = str(facts.place.pids[0]) if facts.place.pids else "PID"
     tell = tuple(Step(step.text, step.code.replace("--pid PID", f"--pid {pid}")) for step in cause.tell)
     is_over = code in _ENDED_BY_HAND and facts.place.is_over
@@ -126,6 +128,7 @@ def command(code: str, place: Place) -> str:
 
 _ENDED_BY_HAND = ("allocated_no_process", "idle_held", "hung")
 OVER = Step("The job has ended, nothing is left to end: what follows is for its next run.")
+FREE_AGAIN = Step("Nothing is left to free: none of its GPUs was held by no job when it was last seen.")
 LET_IT_RUN = Step("Let the job run: some of its GPUs work, or worked again since.")
 PODS = Step("What made the pod (a Deployment, a StatefulSet, a Job) makes it again: scale or delete that instead.")
 DELETE_POD = "kubectl delete pod"

@@ -20,6 +20,7 @@ from fleetwatch.diagnosis.models import CapacityEntry, CauseEntry, Finding
 from fleetwatch.inventory.models import GPU
 from fleetwatch.jobs import selectors as jobs
 from fleetwatch.jobs.models import Allocation, GPUProcess, Job
+from fleetwatch.ledger.models import Run
 from fleetwatch.lib.intervals import HOUR_MS, Interval, from_ms, to_ms
 from fleetwatch.lib.sql import read_statement
 from fleetwatch.telemetry import retention
@@ -30,6 +31,7 @@ _PROGRESS = read_statement(_SQL / "progress.sql")
 MAX_JOBS = 20
 MAX_PIDS = 8
 LONGEST = timedelta(days=30)
+CURRENT_MS = 10 * 60_000  # runs that end so shortly before a node's newest window say how it stands
 NEARLY_ALL = 0.95  # of the period's hours: the rest follows within minutes, and changes few sums
 # A fault ends its job: the holder is looked for in the hour in which it began, and ten minutes before.
 _HOLDERS = (
@@ -234,10 +236,21 @@ def place(finding: Finding) -> advice.Place:
 
 def facts(finding: Finding, interval: Interval) -> advice.Facts:
     """What its advice needs: the node, and the places of its GPUs there."""
-    indexes = {one.gpu.index for one in affected(finding, interval)} if finding.node_id else set()
+    gpus = [one.gpu for one in affected(finding, interval)] if finding.node_id else []
+    freed = _freed(finding)
+    indexes = {gpu.index for gpu in gpus if gpu.pk not in freed}
     pids = tuple(sorted({one.pid for one in processes(finding, interval)}))
-    where = replace(place(finding), pids=pids[:MAX_PIDS])
+    where = replace(place(finding), pids=pids[:MAX_PIDS], is_over=bool(gpus) and freed.issuperset(gpu.pk for gpu in gpus))
     return advice.Facts(where, indexes=tuple(sorted(index for index in indexes if index is not None)))
+
+
+def _freed(finding: Finding) -> set[int]:
+    """Of an orphaned finding's node the GPUs that were last seen otherwise than orphaned: a reset would end a job's work."""
+    if finding.cause != ORPHANED or finding.node is None or finding.node.last_ms is None:
+        return set()
+    runs = Run.objects.filter(node=finding.node_id, end_ms__gt=finding.node.last_ms - CURRENT_MS).exclude(condition="unobserved")
+    newest: dict[int, str] = dict(runs.order_by("end_ms").values_list("gpu_id", "condition"))
+    return {gpu_id for gpu_id, condition in newest.items() if condition != ORPHANED}
 
 
 def progress(interval: Interval, *, now: datetime) -> Progress:

@@ -8,9 +8,10 @@ import pytest
 from fleetwatch.accounts.models import Team, User
 from fleetwatch.costs.models import Rate
 from fleetwatch.diagnosis.models import Finding, Fix
+from fleetwatch.inventory.models import Node
 from fleetwatch.jobs.models import GPUProcess, Job
 from fleetwatch.lib.intervals import HOUR_MS, to_ms
-from tests.costs.factories import an_entry
+from tests.costs.factories import a_run, an_entry
 from tests.dashboard import factories
 from tests.diagnosis.told import NOW, capacity, cause, diagnosed, finding, gpu, job, place, rate
 
@@ -350,6 +351,25 @@ def test_an_orphaned_gpu_is_in_the_inbox_and_its_page_names_what_holds_it(admin)
     assert "<script>alert" not in page
     for words in ("ps -o pid,user,lstart,args -p 17", "kill 17", "bob", "&lt;script&gt;"):
         assert words in page
+
+
+@pytest.mark.parametrize(
+    ("conditions", "typed"),
+    [(("orphaned", "orphaned"), "-i 1,2"), (("free", "orphaned"), "-i 2"), (("active", "free"), None), (("free", "unobserved"), "-i 2")],
+)
+def test_only_gpus_that_are_still_held_by_no_job_are_to_be_reset(admin, conditions, typed):
+    on = [gpu(1), gpu(2)]
+    last_ms = to_ms(NOW)
+    Node.objects.update(last_ms=last_ms)
+    for one, condition in zip(on, conditions, strict=True):
+        capacity("orphaned", on=one, start=NOW - timedelta(hours=2))
+        a_run(one, condition=condition, state_ms={}, start_ms=last_ms - 60_000, end_ms=last_ms)
+    orphan = place("orphaned", node=on[0].node, first_ms=to_ms(NOW) - 2 * HOUR_MS, last_ms=to_ms(NOW))
+
+    page = admin.get(f"/findings/{orphan.pk}").content.decode()
+
+    assert ("gpu-reset" in page, "Nothing is left to free" in page) == (typed is not None, typed is None)
+    assert typed is None or f"--gpu-reset {typed}<" in page
 
 
 def test_what_else_a_finding_may_be_stands_in_the_inbox_and_on_its_page(admin):
