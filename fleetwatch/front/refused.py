@@ -17,6 +17,7 @@ from fleetwatch.lib.trouble import DISK_FULL, UNKNOWN
 from fleetwatch.operations import disk
 
 READY = "/readyz"
+NO_OTHER_CHARSET = "send UTF-8: no other charset is read"
 UTF_8 = frozenset({"utf-8", "utf8"})
 MAX_CONTENT_TYPE = 256  # a form's boundary has 70 characters at most; to read one of 60 KiB takes seconds
 # What Django's middlewares say on each page of theirs.
@@ -45,19 +46,19 @@ class DiskFullError(Exception):
 
 
 class CharsetError(Exception):
-    """What is sent is of another charset than UTF-8."""
+    """What is sent is of a kind that is not read; the text is a sentence for its sender."""
 
 
 def check_charset(content_type: str) -> None:
     """Raises CharsetError: Django takes any codec that Python knows for an encoding of text, and fails at it."""
     if len(content_type) > MAX_CONTENT_TYPE:
-        raise CharsetError
+        raise CharsetError(f"send a Content-Type of at most {MAX_CONTENT_TYPE} characters")
     try:
         _, parameters = parse_header_parameters(content_type)
     except (LookupError, ValueError) as error:
-        raise CharsetError from error
+        raise CharsetError(NO_OTHER_CHARSET) from error
     if parameters.get("charset", "utf-8").lower() not in UTF_8:
-        raise CharsetError
+        raise CharsetError(NO_OTHER_CHARSET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def response(error: Exception, *, path: str) -> HttpResponse:
 
 def _answer(error: Exception, path: str) -> HttpResponse:
     if isinstance(error, CharsetError):
-        return JsonResponse({"error": "send UTF-8: no other charset is read", "field": None}, status=415)
+        return JsonResponse({"error": str(error), "field": None}, status=415)
     refusal = REFUSALS.get(type(error))
     return refusals.refusal(error) if refusal is None else _refused(refusal, path)
 

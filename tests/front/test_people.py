@@ -260,6 +260,12 @@ def test_what_is_not_utf_8_is_told_so(server, path, charset):
     assert "UTF-8" in refused.json()["error"]
 
 
+def test_a_content_type_that_is_too_long_is_told_so_and_not_that_its_charset_is_wrong(server):
+    refused = server.get(LOGIN, content_type="a" * 257)
+
+    assert (refused.status, refused.json()["error"]) == (415, "send a Content-Type of at most 256 characters")
+
+
 @pytest.mark.parametrize(("length", "status"), [(256, 200), (257, 415)])
 def test_a_content_type_is_short(server, length, status):
     content_type = 'text/plain; a="'
