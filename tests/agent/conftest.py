@@ -3,6 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from agent.workloads.hpc_files import HPCFiles
+from agent.workloads.slurm import Slurm
+from agent.workloads.slurm_command import Commands
+from tests.agent.fake_slurm import FakeSlurm
 from tests.agent.hub import Hub
 from tests.agent.nvml_driver import Driver, build
 
@@ -36,3 +40,30 @@ def old_driver(old_nvml_library: Path, tmp_path: Path, monkeypatch: pytest.Monke
     driver = Driver(old_nvml_library, tmp_path / "state", monkeypatch)
     yield driver
     driver.close()
+
+
+@pytest.fixture
+def fake(tmp_path):
+    fake = FakeSlurm(tmp_path / "bin")
+    fake.node()
+    return fake
+
+
+@pytest.fixture
+def books(fake, tmp_path):
+    """Slurm's books of node n01, with the fake's commands and folders of the test."""
+
+    def open_books(**options):
+        (tmp_path / "etc").mkdir(exist_ok=True)
+        files = HPCFiles(str(tmp_path / "gpustat"), [str(tmp_path / "dcgm")])
+        commands = Commands(fake.environment, folders=(), timeout_s=options.pop("timeout_s", 5.0))
+        return Slurm(
+            options.pop("nodes", ["n01"]),
+            commands=commands,
+            files=files,
+            conf_folders=[str(tmp_path / "etc")],
+            cgroup_root=str(tmp_path / "cgroup"),
+            **options,
+        )
+
+    return open_books

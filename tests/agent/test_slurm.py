@@ -5,12 +5,11 @@ import pytest
 
 from agent.readings import Allocation, GPUInfo, SchedulerError
 from agent.workloads import slurm_command
-from agent.workloads.hpc_files import HPCFiles
-from agent.workloads.slurm import LIST_MS, STALE_MS, Slurm
+from agent.workloads.slurm import LIST_MS
 from agent.workloads.slurm_command import CommandError, Commands
 from agent.workloads.slurm_queue import PENDING_MS
 from agent.workloads.slurm_runs import TOLD_MS, WATCHED_MS
-from tests.agent.fake_slurm import FakeSlurm, job_2108, job_2405, job_line, number
+from tests.agent.fake_slurm import job_2108, job_2405, job_line, number
 
 NOW = 1_793_700_000_000
 NINE_MS = 1_793_696_400_000
@@ -20,35 +19,14 @@ GPUS = [GPUInfo(f"GPU-{place}", index=place, bus_id=f"00000000:{0x10 + place:02X
 IDLE = "gpu:a100:0(IDX:N/A)"
 
 
-@pytest.fixture
-def fake(tmp_path):
-    fake = FakeSlurm(tmp_path / "bin")
-    fake.node()
-    return fake
-
-
-@pytest.fixture
-def books(fake, tmp_path):
-    """Slurm's books of node n01, with the fake's commands and folders of the test."""
-
-    def open_books(**options):
-        (tmp_path / "etc").mkdir(exist_ok=True)
-        files = HPCFiles(str(tmp_path / "gpustat"), [str(tmp_path / "dcgm")])
-        commands = Commands(fake.environment, folders=(), timeout_s=options.pop("timeout_s", 5.0))
-        return Slurm(
-            options.pop("nodes", ["n01"]),
-            commands=commands,
-            files=files,
-            conf_folders=[str(tmp_path / "etc")],
-            cgroup_root=str(tmp_path / "cgroup"),
-            **options,
-        )
-
-    return open_books
-
-
 def held(holdings):
     return {(item.uuid, item.job_key.rpartition("/")[2]): item.share for item in holdings.allocations}
+
+
+def write_claim(path, text, *, at_ms=NOW):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    os.utime(path, (at_ms / 1000, at_ms / 1000))
 
 
 def test_a_running_job_holds_its_gpus_without_a_process(fake, books):
@@ -511,104 +489,3 @@ def test_a_job_that_is_forgotten_between_two_questions_is_left_out(fake, books):
     fake.say("list", "4711|4711|RUNNING|2026-11-03T09:00:00\n")
 
     assert list(books().poll(GPUS, NOW).jobs) == []
-
-
-def write_claim(path, text, *, at_ms=NOW):
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
-    os.utime(path, (at_ms / 1000, at_ms / 1000))
-
-
-def test_the_prologs_file_says_which_gpu_and_slurm_everything_else(fake, books, tmp_path):
-    fake.job(job_2405(gres_detail=["gpu:a100:1(IDX:0)"]))
-    fake.job(job_2405(job_id=5, name="other", gres_detail=["gpu:a100:1(IDX:1)"]))
-    write_claim(tmp_path / "gpustat" / "GPU-3", "4711 1000\n")
-    write_claim(tmp_path / "gpustat" / "1", "4711 1000\n")
-
-    holdings = books().poll(GPUS, NOW)
-
-    assert held(holdings) == {("GPU-0", "4711"): 1.0, ("GPU-3", "4711"): 1.0, ("GPU-1", "4711"): 1.0}
-    assert [job.name for job in holdings.jobs] == ["train"]
-
-
-def test_a_file_knows_nothing_of_parts_of_a_gpu(fake, books, tmp_path):
-    fake.node(gres="gpu:4,shard:32", used="shard:4(2/8,2/8,0/8,0/8)")
-    fake.job(job_2405(job_id=1, gres_detail=["shard:2(2/8,0/8,0/8,0/8)"]))
-    fake.job(job_2405(job_id=2, gres_detail=["shard:4(4/8,0/8,0/8,0/8)"]))
-    write_claim(tmp_path / "gpustat" / "0", "2 1000\n")
-
-    assert held(books().poll(GPUS, NOW)) == {("GPU-0", "1"): 0.25, ("GPU-0", "2"): 0.5}
-
-
-def test_files_alone_do_while_the_controller_is_down(fake, books, tmp_path):
-    fake.node(used=IDLE)
-    slurm = books()
-    slurm.poll(GPUS, NOW)
-    fake.say("down", "")
-    write_claim(tmp_path / "gpustat" / "2", "4712 4000000000\n", at_ms=NOW + 5000)
-
-    holdings = slurm.poll(GPUS, NOW + 10_000)
-
-    assert held(holdings) == {("GPU-2", "4712"): 1.0}
-    assert (holdings.jobs[0].key, holdings.jobs[0].user, holdings.jobs[0].state) == ("slurm/della/4712", "4000000000", "RUNNING")
-    assert (holdings.drained, holdings.pending_gpus) == (None, None)
-
-
-def test_a_host_without_slurms_commands_has_its_files(tmp_path):
-    write_claim(tmp_path / "gpustat" / "0", "4711 0\n")
-    files = HPCFiles(str(tmp_path / "gpustat"), [])
-    slurm = Slurm(["n01"], cluster="tiger", commands=Commands({}, folders=()), files=files, conf_folders=[], cgroup_root=str(tmp_path))
-
-    holdings = slurm.poll(GPUS, NOW)
-
-    assert (holdings.jobs[0].key, holdings.jobs[0].user) == ("slurm/tiger/4711", "root")
-
-
-def test_a_cluster_whose_name_nobody_tells_is_not_guessed(fake, books, tmp_path):
-    fake.say("down", "")
-    write_claim(tmp_path / "gpustat" / "0", "4711 0\n")
-
-    with pytest.raises(SchedulerError, match="Unable to contact"):
-        books().poll(GPUS, NOW)
-    (tmp_path / "etc" / "slurm.conf").write_text("# ClusterName=old\nClusterName=tiger\n")
-
-    assert books().poll(GPUS, NOW).jobs[0].key == "slurm/tiger/4711"
-
-
-@pytest.mark.parametrize(("age_ms", "holds"), [(STALE_MS - 1, True), (STALE_MS, False), (STALE_MS + 1, False)])
-def test_a_file_that_an_epilog_left_behind_holds_nothing(fake, books, tmp_path, age_ms, holds):
-    fake.node(used=IDLE)
-    write_claim(tmp_path / "gpustat" / "0", "4711 1000\n", at_ms=NOW - age_ms)
-
-    assert bool(books().poll(GPUS, NOW).allocations) is holds
-
-
-def test_dcgms_mapping_counts_as_the_driver_does_and_may_name_several_jobs(fake, books, tmp_path):
-    (tmp_path / "etc").mkdir(exist_ok=True)
-    (tmp_path / "etc" / "gres.conf").write_text("Name=gpu File=/dev/nvidia[0-3]\n")
-    write_claim(tmp_path / "dcgm" / "0", "1\n2\n2\n\n")
-    write_claim(tmp_path / "dcgm" / "3", "")
-    write_claim(tmp_path / "dcgm" / "1.7", "3\n")
-    instance = GPUInfo("MIG-7", parent_uuid="GPU-1", gpu_instance=7)
-    fake.node(gres="gpu:4")
-
-    holdings = books().poll([*GPUS, instance], NOW)
-
-    assert held(holdings) == {("GPU-0", "1"): None, ("GPU-0", "2"): None, ("MIG-7", "3"): 1.0}
-
-
-@pytest.mark.parametrize("name", ["..", "GPU-0; reboot", "x", "-1", "0.x", "99999999999", "GPU-" + "a" * 200])
-def test_files_that_name_no_gpu_are_left_alone(fake, books, tmp_path, name):
-    if name != "..":
-        write_claim(tmp_path / "gpustat" / name, "4711 1000\n")
-
-    fake.node(used=IDLE)
-    assert list(books().poll(GPUS, NOW).allocations) == []
-
-
-@pytest.mark.parametrize("text", ["", "\n", "rm -rf /", "-5 3", "1" * 5000])
-def test_a_file_without_a_job_claims_nothing(fake, books, tmp_path, text):
-    fake.node(used=IDLE)
-    write_claim(tmp_path / "gpustat" / "0", text)
-
-    assert list(books().poll(GPUS, NOW).allocations) == []
